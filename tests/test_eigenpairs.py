@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from mercer.kernels import Gaussian
+from mercer.kernels import Gaussian, Matern
 from mercer.linalg import leading_eigenpairs
 
 
@@ -63,3 +63,17 @@ def test_operators_and_small_sizes():
     np.testing.assert_allclose(found.values, np.linalg.eigvalsh(gram.dense())[::-1])
     with pytest.raises(ValueError, match="count ≥ 1"):
         leading_eigenpairs(gram, 6, 0)
+
+
+@pytest.mark.parametrize("count", [5, 40])
+def test_products_that_are_rounded_end_at_their_rounding(count):
+    X = np.random.default_rng(0).uniform(size=(400, 1))
+    A = Matern(0.5)(X)
+    found = leading_eigenpairs(
+        lambda V: (A @ V).astype(np.float32).astype(float), 400, count, tolerance=1e-9
+    )
+    assert found.products < 60
+    assert found.residuals.max() < 1e-5
+    np.testing.assert_allclose(
+        found.values, np.linalg.eigvalsh(A)[::-1][:count], atol=1e-6 * found.values[0]
+    )

@@ -29,8 +29,7 @@ def refusals(estimator):
         KernelClassifier(tol=1e-12),
         KernelClassifier("squared_hinge", multi_class="ovo", solver=Newton(1e-13)),
         KernelClassifier("multinomial", kernel=Gaussian(2.0) + Linear(), tol=1e-13),
-        KernelLogisticRegression(tol=1e-13),
-        KernelLogisticRegression(kernel="precomputed"),
+        KernelLogisticRegression(kernel="precomputed"),  # else it is the first of these
         KernelRegressor(),
         KernelPoissonRegressor(tol=1e-13),
         KernelClassifier("hinge"),

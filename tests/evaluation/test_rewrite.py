@@ -234,3 +234,9 @@ class TestRange:
         wide = X.astype(float) @ X.T.astype(float) + 1.0
         exact = (wide / np.sqrt(np.outer(np.diag(wide), np.diag(wide)))) ** 5
         np.testing.assert_allclose(Polynomial(5).normalised()(X, X), exact, rtol=0, atol=2e-6)
+
+
+def test_two_exponentials_come_last_together():
+    """Each could be put last again and again."""
+    after = rewritten((P * E) * (S * D), (RULES["exponentials_last"],))
+    assert after == (P * S) * (D * E)

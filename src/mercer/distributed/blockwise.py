@@ -1,7 +1,7 @@
 """Operations on blocks of rows, collected and evaluated together on a worker.
 
 An array of rows that was not asked for yet is a tree of operations over blocks that are there. The
-tree travels to the workers as a list of steps, and one task evaluates all of them for a block.
+tree is sent to the workers as a list of steps, and one task evaluates all of them for a block.
 """
 
 from __future__ import annotations

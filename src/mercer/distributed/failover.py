@@ -13,7 +13,7 @@ from typing import Any
 from distributed.diagnostics.plugin import SchedulerPlugin
 
 NAME = "mercer-failover"
-PERIOD = 100  # milliseconds between two looks at tasks that no worker can run
+PERIOD = 100  # milliseconds between two checks for tasks that no worker can run
 
 
 class Failover(SchedulerPlugin):

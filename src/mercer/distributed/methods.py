@@ -32,8 +32,8 @@ SUMS_OVER_ROWS = ("weighted_sum", "normal_equations")
 def by_blocks(kind: type) -> None:
     """Make the methods of a class, its own and inherited ones, take arrays and tables of Dask.
 
-    The `fit` of most estimators knows rows on a cluster as one more array; that of a stream goes
-    block by block, as its `partial_fit` does.
+    Most estimators fit rows on a cluster as they fit any array; an online machine learns block by
+    block, as with `partial_fit`.
     """
     learns = ("partial_fit", "fit") if hasattr(kind, "passes") else ("partial_fit",)
     ways = {_computed: FITTED_METHODS, _summed: SUMS_OVER_ROWS, _learned: learns}
@@ -83,7 +83,7 @@ def _summed(model: Any, name: str, X: Any, args: tuple[Any, ...], options: dict[
 def _sum_of_block(
     name: str, options: tuple[str, ...], model: Any, block: np.ndarray, given: list[Any]
 ) -> Any:
-    """The sum for a block; runs on a worker. The model, which is there already, does not travel."""
+    """The sum for a block; runs on a worker. The model is there already."""
     count = len(given) - len(options)
     named = dict(zip(options, given[count:], strict=True))
     return _with_model(getattr(model, name)(block, *given[:count], **named), model, None)
@@ -103,7 +103,7 @@ def _with_model(answer: Any, before: Any, after: Any) -> Any:
 def _learned(
     machine: Any, name: str, X: Any, args: tuple[Any, ...], options: dict[str, Any]
 ) -> Any:
-    """A machine that learns block after block, in order, and travels to where each block is."""
+    """A machine that learns block after block, in order, and is sent to where each block is."""
     names, rows = names_of(X), admitted(X)
     args = tuple(_beside(part, rows) for part in args)
     options = {key: _beside(part, rows) for key, part in options.items()}

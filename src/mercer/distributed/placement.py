@@ -86,7 +86,7 @@ class Placement:
         """A task for each block, and the total of what they give: futures of blocks, the total.
 
         Sums are those of the blocks of each worker, in order, which are then added two by two, in
-        order of their first blocks, until one is left. Only what is added travels: once from each
+        order of their first blocks, until one is left. Only what is added is sent: once from each
         worker but one, and once to the client. The scheduler gets one message for all of it.
         """
         key, vector = token(name), token("vector")

@@ -104,7 +104,7 @@ def matrix_product(left: Any, right: Any) -> Any:
 
 
 def taken(rows: Rows, places: Any) -> np.ndarray:
-    """Rows with the given numbers, here, in that order; a slice of all is refused nothing."""
+    """Rows with the given numbers as an array of NumPy, in that order."""
     n = len(rows)
     if isinstance(places, slice):
         return taken(rows, np.arange(*places.indices(n)))
@@ -165,7 +165,7 @@ def by_block(placement: Placement, values: list[Any]) -> list[Any]:
 
 
 def row_numbers(mask: Rows) -> np.ndarray:
-    """The numbers of the rows where something is not 0; a bit for each row travels, or less."""
+    """The numbers of the rows where something is not 0; at most a bit is sent for each row."""
     marks = reduced("nonzero", mask, _marks, joined_in_order)
     starts, lengths = mask.placement.starts, mask.placement.lengths
     places = []
@@ -186,7 +186,7 @@ def _marks(block: np.ndarray) -> list[Any]:
 
 
 def smallest(rows: Rows, count: int) -> np.ndarray:
-    """The numbers of the rows with the least values, in order of these; `count` travel a worker."""
+    """The numbers of the rows with the least values, in their order; a worker sends `count`."""
     starts, placement = rows.placement.starts, rows.placement
     program, leaves = wanted(rows)
     tasks = [[program, blocks, int(starts[i]), count] for i, blocks in enumerate(leaves)]

@@ -26,8 +26,8 @@ def certificate(
     target_bound : float, optional
         Y with |y| ≤ Y for all targets, also those to come. Bounds for regression need it.
     chosen : collection of "kernel" and "regularization", default=()
-        What you chose by looking at these samples, as in a grid search. The bounds that this
-        breaks say so. What the estimator itself chose it knows.
+        What you chose by looking at these samples, as in a grid search: bounds that do not hold
+        after it say so. Choices of the estimator itself are taken into account.
 
     Returns
     -------

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cache, cached_property
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
@@ -283,11 +283,18 @@ def coordinate_code(term: Expression) -> CoordinateCode:
     term = rewritten(term, (formula,))
     parts: dict[str, dict[Expression, str]] = {"x": {}, "y": {}}
 
+    @cache  # a polynomial names its argument often, and nodes in common would be seen 2ⁿ times
+    def sides(node: Expression) -> frozenset[str]:
+        """Whose coordinates an expression depends on."""
+        if isinstance(node, Coordinate):
+            return frozenset(node.side)
+        return frozenset().union(*map(sides, arguments_of(node)))
+
+    @cache
     def collect(node: Expression) -> None:
-        sides = _sides(node)
-        if len(sides) == 1:
-            named = parts[min(sides)]
-            named.setdefault(node, f"{min(sides)}{len(named)}")
+        if len(sides(node)) == 1:
+            (side,) = sides(node)
+            parts[side].setdefault(node, f"{side}{len(parts[side])}")
         else:
             for argument in arguments_of(node):
                 collect(argument)
@@ -296,10 +303,3 @@ def coordinate_code(term: Expression) -> CoordinateCode:
     code = straight_line(term, parts["x"] | parts["y"], parameter="c")
     x_parts, y_parts = tuple(parts["x"]) or (X,), tuple(parts["y"]) or (Y,)
     return CoordinateCode(code.steps, code.result, code.parameters, x_parts, y_parts)
-
-
-def _sides(node: Expression) -> set[str]:
-    """Whose coordinates an expression depends on."""
-    if isinstance(node, Coordinate):
-        return {node.side}
-    return set().union(*map(_sides, arguments_of(node)))

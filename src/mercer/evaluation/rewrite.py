@@ -212,7 +212,8 @@ def exponentials_last(node: Operation) -> Expression | None:
         case Operation("multiply", (Operation("multiply", (x, e)), y)) if _is_exponential(e):
             return x * (e * y) if _is_exponential(y) else (x * y) * e
         case Operation("multiply", (x, Operation("multiply", (y, e)))) if _is_exponential(e):
-            return (x * y) * e
+            # x·(exp(a)·exp(b)) stays: the case above would bring it back
+            return None if _is_exponential(y) else (x * y) * e
     return None
 
 

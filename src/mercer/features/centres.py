@@ -1,7 +1,7 @@
 """Centres: a few points that stand for all of them.
 
-Each way to choose is a small object with `choose(kernel, points)`. What it returns knows its trace
-error, trace(K − K̂)/trace(K), so that you see whether a choice helps.
+Each way to choose is a small object with `choose(kernel, points)`. The result has a
+`trace_error`, trace(K − K̂)/trace(K), by which choices can be compared.
 
 >>> import numpy as np
 >>> from mercer.features.centres import RandomlyPivoted, Uniform

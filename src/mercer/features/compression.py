@@ -56,7 +56,7 @@ def compress(f: RKHSFunction, centres: Any, at: Any = None) -> Compressed:
     ----------
     f : RKHSFunction
     centres : choice of `mercer.features.centres`, `Centres`, or points
-        A choice looks at the centres of f. Points of your own leave no training row in the result.
+        Chosen among the centres of f; with points of your own no training row is in the result.
     at : points, optional
         Where values are compared; at the centres of f by default.
 

@@ -225,7 +225,7 @@ class Kernel(Value):
         return self.expression() is not None
 
     def _columns_read(self) -> tuple[Column, ...]:
-        """The columns that the kernel looks at, by name or number; none if all are read."""
+        """The columns that the kernel depends on, by name or number; none if it is all of them."""
         expression = self.expression()
         views = [number.view for number in numbers_of(expression)] if expression else []
         if any(view.columns is None for view in views):

@@ -218,7 +218,7 @@ class Facts:
 
     @cached_property
     def dense(self) -> Answer:
-        """The space is dense in the continuous functions of the columns that k looks at."""
+        """The space is dense in the continuous functions of the columns that k depends on."""
         return first(self._known("universal"), self._small, self._nothing)
 
     @cached_property
@@ -278,7 +278,7 @@ class Facts:
 
     @cached_property
     def columns(self) -> frozenset[Any] | None:
-        """The columns that k looks at, by number or name; None for all of them, too."""
+        """The columns that k depends on, by number or name; None where it is all of them."""
         return self._value("columns")
 
     @cached_property

@@ -58,7 +58,7 @@ class OnImages(Composite):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Columns(OnImages):
-    """A kernel that looks at some columns only: `kernel.on(columns)`.
+    """A kernel of some columns only: `kernel.on(columns)`.
 
     Parameters
     ----------

@@ -133,6 +133,7 @@ class Tuning:
     negligible: float = 1e-14  # of the largest eigenvalue: a direction that small is rounding
     condition: float = 1e-4  # least pivot of a block that Cholesky's method makes orthonormal
     overlap: float = 1e-13  # of a block with the basis, which would grow from step to step
+    patience: float = 3.0  # cycles of blocks that do not halve the residual: it is rounding of AV
 
 
 def leading_eigenpairs(
@@ -160,7 +161,8 @@ def leading_eigenpairs(
     size, count : int
         The order of A, and how many pairs.
     tolerance : float
-        Stop where ‖Av − λv‖ ≤ tolerance·max|λ| for all pairs.
+        Stop where ‖Av − λv‖ ≤ tolerance·max|λ| for all pairs, or where residuals fall no more, as
+        rounding in products with A keeps them up.
     iterations : int
         Products with A at most; with few of them this is a randomised method.
     by_size : bool
@@ -192,19 +194,26 @@ def leading_eigenpairs(
     start = np.random.default_rng(random_state).standard_normal((size, width))
     space = _Space(size, min(size, count + tuning.blocks * width), tuning)
     apply: Multiply = multiply if callable(multiply) else multiply.__matmul__
+    least, idle = np.inf, 0.0  # residual so far, and cycles since it fell by half
     with single_threaded_blas():  # its idle threads would hold up those that multiply by A
         block = qr(start)[0]
         for products in range(1, iterations + 1):
             block, rest = space.grown(block, apply(block))
             values, turns = space.pairs(by_size)
             scale = float(np.abs(values).max(initial=0.0)) or 1.0
-            ended = products == iterations or not block.shape[1]
+            ended = products == iterations or not block.shape[1] or idle >= tuning.patience
             expected = np.linalg.norm(rest @ turns[-rest.shape[1] :, :count], axis=0)
-            near = len(values) >= count and bool((expected <= tolerance * scale).all())
+            worst = float(expected.max(initial=0.0)) if len(values) >= count else np.inf
+            near = worst <= tolerance * scale
             if near or ended:
                 leading = space.chosen(values, turns, count, products)
-                if ended or bool((leading.residuals <= tolerance * scale).all()):
+                worst = float(leading.residuals.max(initial=0.0))
+                if ended or worst <= tolerance * scale:
                     break
+            if worst <= 0.5 * least:
+                least, idle = worst, 0.0
+            else:  # where the recurrence says done, a cycle more would not change it
+                idle += 1.0 if near else 1.0 / tuning.blocks
             if space.columns + block.shape[1] > space.capacity:
                 space.restart(values, turns, 2 * count + extra)
     return leading

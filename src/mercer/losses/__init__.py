@@ -6,9 +6,9 @@ One convention for the whole library: mercer minimises
 
 with ℓ = ½(y − f)² for the square loss, so that ridge regression is (K + nλI)α = y.
 
-A loss is convex in f. It knows its value, slope, curvature, Fenchel conjugate and proximal map,
-entry by entry, for arrays of NumPy, torch and every array-API library, and stays in the precision
-of f. `mercer.testing.check_loss` holds every loss to its sentences, yours too.
+A loss is convex in f. It has a value, slope, curvature, Fenchel conjugate and proximal map, entry
+by entry, for arrays of NumPy, torch and every array-API library, in the precision of f.
+`mercer.testing.check_loss` tests these properties of any loss, also of your own.
 
 >>> import numpy as np
 >>> from mercer.losses import Hinge, Quantile

@@ -31,7 +31,7 @@ class Tuning:
     steps: int = 4000
     """Steps of splitting at most; a few hundred are usual."""
     check_every: int = 20
-    """Steps between two looks at the gap, which costs as much as a step."""
+    """Steps between two evaluations of the gap, which costs as much as a step."""
     apart: float = 5.0
     """Primal and dual residuals further apart than this double or halve the stiffness."""
     halvings: int = 100

@@ -1,4 +1,4 @@
-"""Views: how a kernel looks at vectors, as columns, linear maps, scales and lengths."""
+"""Views: what a kernel takes of vectors, as columns, linear maps, scales and lengths."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ Column = int | str
 
 @dataclass(frozen=True)
 class View:
-    """How a kernel looks at a point, step by step.
+    """What a kernel takes of a point, step by step.
 
     It selects some columns (None: all), multiplies by a matrix (rows of numbers), multiplies each
     coordinate by its scale, and with `unit` divides by the length; a point at 0 stays there.

@@ -14,7 +14,6 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from functools import lru_cache
-from itertools import repeat
 from operator import attrgetter
 from typing import Any, TypeVar
 
@@ -112,8 +111,10 @@ def single_threaded_blas() -> Iterator[None]:
     with state.lock:
         if state.holders == 0:
             libraries, state.allowed = blas()
-            state.limits = list(zip(libraries, map(THREADS_OF, libraries), strict=True))
-            _limit(zip(libraries, repeat(1), strict=False))
+            counts = zip(libraries, map(THREADS_OF, libraries), strict=True)
+            # to set a limit takes longer than a small product: not where there is one already
+            state.limits = [(library, threads) for library, threads in counts if threads != 1]
+            _limit((library, 1) for library, _ in state.limits)
         state.holders += 1
     try:
         yield

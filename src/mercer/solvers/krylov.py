@@ -22,8 +22,8 @@ Apply = Callable[[Array], Array]
 class Step:
     """One step of conjugate gradients: y, Ly, the residual b − Hy, its energy rᵀLr, and dᵀLHd.
 
-    The residual is what the recursion believes; `bend` is the curvature along the last direction d;
-    `direction` and `raised` are the next d and Ld.
+    The residual is updated, not computed anew from b − Hy; `bend` is the curvature along the last
+    direction d; `direction` and `raised` are the next d and Ld.
     """
 
     solution: Array

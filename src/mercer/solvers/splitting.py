@@ -28,7 +28,7 @@ class Tuning:
     Parameters
     ----------
     check_every : int
-        Steps between two looks at the gap, which costs about as much as ten steps.
+        Steps between two evaluations of the gap, which costs about as much as ten steps.
     relaxation : float
         Between 1 and 2; 1.5 to 1.8 is what Boyd et al. recommend, section 3.4.3.
     imbalance : float

@@ -256,7 +256,7 @@ class Table(Kernel):
         self.columns()
 
     def columns(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        """The columns that the kernel looks at: encoded ones, and those of objects."""
+        """The columns that the kernel depends on: encoded ones, and those of objects."""
         inner = list(parts(self.kernel))
         names = [c for part in inner if isinstance(part, Columns) for c in part.columns]
         objects = [part.column for part in inner if isinstance(part, OfColumn)]

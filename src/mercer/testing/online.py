@@ -120,7 +120,7 @@ def predicts_before_it_learns(stream: Stream) -> None:
 
 
 def clones_are_independent(stream: Stream) -> None:
-    """A clone knows nothing, and what a copy learns stays with the copy."""
+    """A clone is not fitted, and learning with a copy leaves the original as it is."""
     half = len(stream) // 2
     machine = stream.begun(half)
     before = stream.answers(machine)

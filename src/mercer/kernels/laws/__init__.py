@@ -118,8 +118,8 @@ def bounded(kernel: Any, dimension: int | None = None) -> Answer:
 def universal(kernel: Any, dimension: int | None = None) -> Answer:
     """Whether the space is dense in the continuous functions on every compact set.
 
-    Without a dimension: whatever the number of columns, so a kernel that looks at some columns
-    only is not universal. See Micchelli, Xu and Zhang, Universal Kernels, 2006.
+    Without a dimension: whatever the number of columns, so a kernel of some columns only
+    is not universal. See Micchelli, Xu and Zhang, Universal Kernels, 2006.
 
     >>> from mercer.kernels import Gaussian, Linear
     >>> universal(Gaussian() + Linear()).yes, universal(Gaussian().on(0)).no
@@ -195,5 +195,5 @@ def period(kernel: Any) -> float | None:
 
 
 def _width(kernel: Any) -> int:
-    """One column, or as many as a kernel needs that looks at one of several."""
+    """One column, or as many as there are up to the last that the kernel depends on."""
     return kernel.columns_needed() if hasattr(kernel, "columns_needed") else 1

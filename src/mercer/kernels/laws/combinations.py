@@ -314,7 +314,7 @@ def bare(facts: Facts) -> Facts:
 
 
 def _sees_all_of(side: Facts, whole: Facts) -> bool:
-    """Whether a summand looks at all the columns that the sum looks at."""
+    """Whether a summand depends on all the columns that the sum depends on."""
     if side.columns is None or not side.blind:
         return True
     return whole.columns is not None and whole.columns <= side.columns

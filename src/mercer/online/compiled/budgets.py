@@ -194,10 +194,13 @@ def _forget(state):  # type: ignore[no-untyped-def]
         value += scale * state.a[j, 0] * state.gram[oldest, j]
     weight = scale * state.a[oldest, 0]
     size, margin = abs(weight), math.copysign(1.0, weight) * value
+    # what shrinking by φ spends is square·φ² + line·φ: Ψ(φσ, φμ) = (φσ)² + 2φσ(1 − φμ) of Dekel,
+    # Shalev-Shwartz and Singer, whose mistake bound holds while the sum stays below its share
     square, line = size * size - 2.0 * size * margin, 2.0 * size
     allowed = FORGETRON_SHARE * state.integers[UPDATES] - state.reals[SPENT]
     factor = 1.0
     if square + line > allowed:
+        # the root of square·φ² + line·φ = allowed, in the form in which nothing cancels
         factor = 2.0 * allowed / (line + math.sqrt(max(line * line + 4.0 * square * allowed, 0.0)))
     state.reals[SPENT] += square * factor * factor + line * factor
     shrink(state.reals, state.integers, state.a, state.b, factor, False)
@@ -292,7 +295,7 @@ def _border(state, slot, jitter):  # type: ignore[no-untyped-def]
     left = state.diagonal[slot] + ridge
     for j in range(slot):
         left -= row[j] * u[j]
-    left = max(left, ridge)
+    left = max(left, ridge)  # a Schur complement of K + τI is ≥ τ, but for rounding
     for i in range(slot):
         line, factor = inverse[i], u[i] / left
         for j in range(slot):
