@@ -26,6 +26,7 @@ from mercer.evaluation.cpu.vectors import (
     SCALED_DIFFERENCE,
     SCALED_PRODUCT,
     TILE,
+    VECTOR_BYTES,
     compiled,
     widen,
 )
@@ -38,6 +39,18 @@ def _place_operands(leaf, source, x, y, scales):  # type: ignore[no-untyped-def]
     """Write into the line of a pair number where its operands are; the caller keeps them alive."""
     leaf[0], leaf[1], leaf[2] = source, address(x), x.shape[1]
     leaf[3], leaf[4], leaf[5] = address(y), y.shape[1], address(scales)
+
+
+@njit(**INNER)
+def panels_for(leaves, panel, p):  # type: ignore[no-untyped-def]
+    """Room for a panel of each pair number, and for `aligned` to begin a little later."""
+    return np.empty(len(leaves) * PANEL_ROWS * panel + VECTOR_BYTES // p.itemsize, p.dtype)
+
+
+@njit(**INNER)
+def aligned(room):  # type: ignore[no-untyped-def]
+    """Where panels begin: a vector across two lines of the cache takes twice as long to store."""
+    return (address(room) + VECTOR_BYTES - 1) // VECTOR_BYTES * VECTOR_BYTES
 
 
 @njit(**INNER)
@@ -117,7 +130,7 @@ def _fill(  # type: ignore[no-untyped-def]
     """Write K into `out`, from a row and a column on."""
     widen()
     flushed = flush_subnormals()
-    scratch = np.empty((len(leaves), PANEL_ROWS, panel), p.dtype)
+    scratch = panels_for(leaves, panel, p)
     places = np.empty((2, len(leaves)), np.int64)
     out_width = out.strides[0] // out.itemsize
     for j0 in range(0, columns, panel):
@@ -125,7 +138,7 @@ def _fill(  # type: ignore[no-untyped-def]
         for i0 in range(0, rows, PANEL_ROWS):
             few = min(PANEL_ROWS, rows - i0)
             block = i0, few, j0, width
-            fill_numbers(leaves, p, step, *block, panel, address(scratch), places)
+            fill_numbers(leaves, p, step, *block, panel, aligned(scratch), places)
             goal = address(out[out_row + i0, out_column + j0 :])
             if own:
                 use_numbers(a, b, p, tables, own, *block, places, 0, goal, out_width)
@@ -144,11 +157,11 @@ def _fill_row(  # type: ignore[no-untyped-def]
     """
     widen()
     flushed = flush_subnormals()
-    scratch = np.empty((len(leaves), PANEL_ROWS, panel), p.dtype)
+    scratch = panels_for(leaves, panel, p)
     places = np.empty((2, len(leaves)), np.int64)
     for j0 in range(0, width, panel):
         block = row, 1, column + j0, min(panel, width - j0)
-        fill_numbers(leaves, p, step, *block, panel, address(scratch), places, True)
+        fill_numbers(leaves, p, step, *block, panel, aligned(scratch), places, True)
         goal = address(out[j0:])
         if own:
             use_numbers(a, b, p, tables, own, *block, places, 0, goal, width)
@@ -163,7 +176,7 @@ def _reduce(  # type: ignore[no-untyped-def]
     """Add K v to `out`, which may be wider: sums over a panel are in the precision of K."""
     widen()
     flushed = flush_subnormals()
-    scratch = np.empty((len(leaves), PANEL_ROWS, panel), p.dtype)
+    scratch = panels_for(leaves, panel, p)
     places = np.empty((2, len(leaves)), np.int64)
     sums = np.empty(PANEL_ROWS, p.dtype)
     for j0 in range(0, columns, panel):
@@ -172,7 +185,7 @@ def _reduce(  # type: ignore[no-untyped-def]
         for i0 in range(0, rows, PANEL_ROWS):
             few = min(PANEL_ROWS, rows - i0)
             block = i0, few, j0, width
-            fill_numbers(leaves, p, step, *block, panel, address(scratch), places)
+            fill_numbers(leaves, p, step, *block, panel, aligned(scratch), places)
             if own:
                 goal = address(sums)
                 use_numbers(a, b, p, tables, own, *block, places, address(vj), goal, 0)
@@ -193,7 +206,7 @@ def _reduce_both(  # type: ignore[no-untyped-def]
     """Add K v to `out`, and Kᵀw to `out_columns`."""
     widen()
     flushed = flush_subnormals()
-    scratch = np.empty((len(leaves), PANEL_ROWS, panel), p.dtype)
+    scratch = panels_for(leaves, panel, p)
     places = np.empty((2, max(1, len(leaves))), np.int64)  # of values, too
     values, totals = np.empty((PANEL_ROWS, panel), p.dtype), np.empty(panel, p.dtype)
     for j0 in range(0, columns, panel):
@@ -202,7 +215,7 @@ def _reduce_both(  # type: ignore[no-untyped-def]
         for i0 in range(0, rows, PANEL_ROWS):
             few = min(PANEL_ROWS, rows - i0)
             block = i0, few, j0, width
-            fill_numbers(leaves, p, step, *block, panel, address(scratch), places)
+            fill_numbers(leaves, p, step, *block, panel, aligned(scratch), places)
             if own:
                 use_numbers(a, b, p, tables, own, *block, places, 0, address(values), panel)
                 places[0, 0], places[1, 0] = address(values), panel
@@ -279,7 +292,7 @@ def _row_pass(  # type: ignore[no-untyped-def]
     """
     widen()
     flushed = flush_subnormals()
-    scratch = np.empty((len(leaves), PANEL_ROWS, panel), p.dtype)
+    scratch = panels_for(leaves, panel, p)
     places = np.empty((2, len(leaves)), np.int64)
     stored = np.zeros(((columns + panel - 1) // panel, PANEL_ROWS, panel), p.dtype)
     inner = np.zeros((PANEL_ROWS, len(v)), np.float64)
@@ -291,7 +304,7 @@ def _row_pass(  # type: ignore[no-untyped-def]
             width = min(panel, columns - n * panel)
             block = i0, few, n * panel, width
             goal = address(stored[n])
-            filled = address(scratch) if own else goal
+            filled = aligned(scratch) if own else goal
             fill_numbers(leaves, p, step, *block, panel, filled, places)
             if own:
                 use_numbers(a, b, p, tables, own, *block, places, 0, goal, panel)
