@@ -164,7 +164,9 @@ def test_d2_sampling_has_its_law():
 def test_leverage_scores_of_a_flat_kernel_do_not_depend_on_the_precision(regularization):
     points = np.random.default_rng(0).standard_normal((400, 3)).astype(np.float32)
     choice = LeverageScores(20, regularization=regularization, random_state=0)
-    low, high = (choice.choose(Gaussian(30.0), points.astype(dtype)).scores for dtype in ("f4", "f8"))
+    low, high = (
+        choice.choose(Gaussian(30.0), points.astype(dtype)).scores for dtype in ("f4", "f8")
+    )
     assert low == pytest.approx(high, rel=1e-3)
 
 

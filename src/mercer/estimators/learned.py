@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import time
-import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
 from typing import Any, Self
@@ -13,9 +12,9 @@ import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin, MultiOutputMixin, RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
-from mercer.arrays import Array
-from mercer.checks import check_count
-from mercer.errors import ApproximationWarning
+from mercer.arrays import Array, as_numpy, to_precision
+from mercer.checks import check_count, check_positive
+from mercer.errors import ApproximationWarning, warn
 from mercer.estimators.calibration import Calibration
 from mercer.estimators.certified import certificate
 from mercer.estimators.classifier import decision_function, encoded, predict, signed_targets
@@ -40,6 +39,8 @@ from mercer.learning.targets import NAMES, TargetTransform, worth_trying
 from mercer.points import PointSet
 from mercer.solvers import automatic
 from mercer.solvers.block_coordinates import BlockCoordinateDescent
+from mercer.solvers.direct import Direct
+from mercer.solvers.newton import Newton
 from mercer.solvers.problem import Solver
 
 
@@ -62,11 +63,18 @@ class Tuning:
         Kernels that take at most so many times as long as the quickest are always compared.
     short : float
         Seconds that a final fit may take in any case: centres would not be quicker.
+    fewest_centres : int
+        That a fit has, whatever the time.
     nearly_linear : float
         The part of the variance: where a linear function leaves less, it is fitted first. A kernel
         with k(x, x) = 1 that has to follow it as well gets lengthscales for it, and a ridge too
         large for the rest (household power with all columns, rows predicted from their neighbours:
         an error of 0.026, and of 0.021 after a linear function).
+    determined : float
+        Of the targets' deviation: where unseen rows are missed by less, columns may hold what is
+        known with the target only (sums and parts of it, in `uci_bike`).
+    leading : float
+        The part in the metric of the columns that are named then.
     """
 
     learning: float = 0.6
@@ -76,7 +84,10 @@ class Tuning:
     fewest_passes: float = 1.5
     cheap: float = 1.5
     short: float = 1.0
+    fewest_centres: int = 500
     nearly_linear: float = 0.05
+    determined: float = 0.03
+    leading: float = 0.95
 
 
 TUNING = Tuning()
@@ -154,6 +165,8 @@ class _Learned(CallbackSupportMixin, KernelInput):
         transforms: Sequence[str] = (),
     ) -> dict[str, Any]:
         """The learned kernel, and the attributes that tell how it was found."""
+        if self.time_limit is not None:
+            check_positive(self, "time_limit", self.time_limit)
         blocks = [] if hasattr(X, "tocsr") else category_blocks(X)  # sparse rows are refused
         candidates, limit = self._in_time(self._candidates(blocks), X), self.time_limit
         if limit is not None:
@@ -189,7 +202,9 @@ class _Learned(CallbackSupportMixin, KernelInput):
         def left() -> float:
             return limit - (time.perf_counter() - begun)
 
-        solver, centres = self._affordable(kernel.points(X), kernel, alpha, left)
+        outputs = 1 if targets.ndim == 1 else targets.shape[1]
+        X = self._precise(X, kernel, alpha, outputs)
+        solver, centres = self._affordable(kernel.points(X), kernel, alpha, outputs, left)
         if solver == "local":
             metric = found["learned_"].metric
             sample = Sample.of(kernel.points(X), targets, weights)
@@ -217,8 +232,26 @@ class _Learned(CallbackSupportMixin, KernelInput):
         names = ("kernel_", "X_fit_", "dual_coef_", "intercept_", "function_", "solution_")
         return {**found, **{name: getattr(model, name) for name in (*names, "choice_")}}
 
+    def _precise(self, X: Any, kernel: Kernel, ridge: float, outputs: int) -> Any:
+        """Rows in float64 where a factorisation serves all of them, as they are elsewhere.
+
+        The ridge was chosen with matrices in float64, and may be less than rounding in float32.
+        """
+        points = kernel.points(X)
+        given = self.centres is not None or not is_automatic(self.solver) or self.local is True
+        if given or points.dtype == np.float64:
+            return X
+        choice = automatic.choose(kernel, points, outputs=outputs, ridge=ridge)
+        direct = isinstance(choice.chosen.solver, Direct)
+        return to_precision(X, "float64") if direct else X
+
     def _affordable(
-        self, points: PointSet, kernel: Kernel, ridge: float, left: Callable[[], float]
+        self,
+        points: PointSet,
+        kernel: Kernel,
+        ridge: float,
+        outputs: int,
+        left: Callable[[], float],
     ) -> tuple[Solver | str, Any]:
         """Solver and centres of the final fit in the seconds that are left.
 
@@ -245,11 +278,12 @@ class _Learned(CallbackSupportMixin, KernelInput):
         for one in possible:
             if one.passes and TUNING.fewest_passes * one.seconds / one.passes <= solving:
                 return BlockCoordinateDescent(time_limit=solving), None
-        return self._in_parts(points, min(one.seconds for one in exact))
+        count = _centres_within(TUNING.surely * seconds, kernel, points, outputs)
+        local = self._in_parts(points, count, min(one.seconds for one in exact))
+        return ("local", None) if local else (Newton(time_limit=max(solving, TUNING.short)), count)
 
-    def _in_parts(self, points: PointSet, exact_seconds: float) -> tuple[str, Any]:
+    def _in_parts(self, points: PointSet, count: int, exact_seconds: float) -> bool:
         """Leaves of a tree where neighbours tell more than a sample does, centres elsewhere."""
-        count = min(len(points), automatic.default_centres(len(points)))
         text = f"an exact fit of {len(points)} rows would take {exact_seconds:.0f} s, longer than "
         text += "time_limit leaves, so f is "
         local = self.local == "auto" and self._is_dense(len(points)) and points.home == "host"
@@ -259,8 +293,8 @@ class _Learned(CallbackSupportMixin, KernelInput):
         else:
             text += f"sought among functions with {count} centres. Say centres={count} to agree, "
             text += "or give more time."
-        warnings.warn(text, ApproximationWarning, stacklevel=6)  # of fit
-        return ("local", None) if local else ("auto", count)
+        warn(text, ApproximationWarning)
+        return local
 
     def _check_local(self, points: PointSet, given: bool) -> None:
         if given or points.home != "host":
@@ -446,6 +480,8 @@ class LearnedKernelRegressor(_Learned, MultiOutputMixin, RegressorMixin, BaseEst
             transform = transform.smeared(rest, found["learned_"].held_out)
         fitted = self._ridge(X, rest, weights, found, begun)
         fitted |= {"linear_part_": linear, "target_transform_": transform}
+        left = 1.0 if linear is None else as_numpy(_deviations(rest) / _deviations(y))
+        self._missed = math.sqrt(found["learned_"].error * float(np.mean(left**2)))
         for name, value in fitted.items():
             setattr(self, name, value)
         task.end(lambda: fitted)
@@ -476,9 +512,26 @@ class LearnedKernelRegressor(_Learned, MultiOutputMixin, RegressorMixin, BaseEst
 
     def predict(self, X: Any) -> Any:
         """f(x) + b for every row of X, with the linear part, and in the units of the targets."""
-        values = function_values(self, X)
-        transform = self.target_transform_
-        return values if transform is None else transform.backward(values)
+        values, transform = function_values(self, X), self.target_transform_
+        values = values if transform is None else transform.backward(values)
+        single = str(getattr(X, "dtype", "")).endswith("float32")  # f may be in float64
+        return to_precision(values, "float32") if single else values
+
+    def explain(self) -> str:
+        """What was compared and chosen, how f was solved for, and what nearly tells the targets."""
+        text = super().explain()
+        if self._missed > TUNING.determined:
+            return text
+        leading, total = list[str](), 0.0
+        for name, part in self.importances().items():
+            leading, total = [*leading, str(name)], total + part
+            if total > TUNING.leading:
+                break
+        return (
+            f"{text}\nUnseen rows are missed by {self._missed:.2g} of the targets' deviation only, "
+            f"and the metric is mostly that of columns {', '.join(leading)}: leave out those that "
+            "are not known before the target is."
+        )
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """R² of the predictions."""
@@ -486,10 +539,31 @@ class LearnedKernelRegressor(_Learned, MultiOutputMixin, RegressorMixin, BaseEst
         return float(super().score(X, y, sample_weight=sample_weight))
 
 
+def _centres_within(seconds: float, kernel: Kernel, points: PointSet, outputs: int) -> int:
+    """As many centres, of those that so many rows ask for, as take no more than the seconds.
+
+    The time grows like their number at least, so that what is foreseen for some tells how many to
+    try.
+    """
+    count = most = min(len(points), automatic.default_centres(len(points)))
+    fewest = min(most, TUNING.fewest_centres)
+    while count > fewest:
+        one = automatic.choose(kernel, points, outputs=outputs, centres=count).chosen
+        if one.seconds <= seconds:
+            break
+        count = max(fewest, int(count * max(0.5, 0.9 * seconds / one.seconds)))
+    return count
+
+
+def _deviations(y: Any) -> Any:
+    """Those of every output, 1 where it is constant."""
+    deviations = y.std(0)
+    return deviations + 1.0 * (deviations == 0)
+
+
 def _standardised(y: Any) -> Any:
     """Targets of deviation 1, so that every output counts alike."""
-    deviations = y.std(0)
-    return y / (deviations + 1.0 * (deviations == 0))
+    return y / _deviations(y)
 
 
 @dataclass(eq=False, repr=False)
