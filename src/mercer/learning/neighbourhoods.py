@@ -96,11 +96,9 @@ class Neighbourhoods:
     def neighbours(self, kernel: Kernel, rows: np.ndarray, skip: bool = False) -> list[np.ndarray]:
         """For each of some rows those with the largest k(row, ·); without itself where asked."""
         points, size = self.sample.points, min(self.tuning.size + skip, len(self.sample))
-        found: list[np.ndarray] = []
-        if kernel.facts(points.width).constant_diagonal:
-            normalised = kernel  # the order is the same, and takes a fraction of the time
-        else:
-            normalised = kernel.normalised()
+        # where k(x, x) is constant the order is the same, and takes a fraction of the time
+        constant = kernel.facts(points.width).constant_diagonal  # type: ignore[attr-defined]
+        normalised, found = kernel if constant else kernel.normalised(), list[np.ndarray]()
         strip = max(1, memory_budget() // 16 // (8 * len(points)))
         for start, stop in spans(len(rows), min(strip, 16)):
             near = Gram(normalised, points.take(rows[start:stop]), points).dense()
