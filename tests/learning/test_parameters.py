@@ -211,6 +211,15 @@ def test_summands_get_weights():
     assert type(plain.left) is type(kernel.left)
 
 
+def test_leave_one_out_goes_on_where_errors_are_small():
+    """Ends are relative to the error: an absolute one, as of L-BFGS, left 1e-5 of the variance."""
+    X = np.random.default_rng(0).standard_normal((200, 3))
+    kernel = Gaussian().on(0) + Gaussian().on(1) + Gaussian().on(2)
+    learned = LeaveOneOut().learn(kernel, X, np.sin(2 * X[:, 1]) + X[:, 2])
+    assert learned.value < 1e-8
+    assert learned.value == min(learned.history)
+
+
 def test_limits_and_callback():
     X = np.random.default_rng(0).standard_normal((60, 2))
     seen = []

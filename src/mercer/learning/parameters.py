@@ -34,6 +34,7 @@ REACH = math.log(1e5)
 would else get an infinite lengthscale."""
 MEMORY = 20
 """Steps that L-BFGS remembers: evaluations cost far more, and 10 take an eighth more of them."""
+TINY = 1e-30  # of the squares of targets of variance 1, beside which errors of 0 have a logarithm
 LEAST_RIDGE = 1e-10  # relative to the mean of k(x, x) and the variance of the targets
 
 
@@ -291,6 +292,8 @@ class _Search:
             gradient += np.concatenate([*parts, [one.ridge]]) * rates
         if value < self.best[1]:
             self.best = theta.copy(), value
+        if self.criterion is leave_one_out:  # mean squares: steps and their end are relative to it
+            return math.log(value + TINY), gradient / (value + TINY)
         return value, gradient
 
     def after(self, theta: np.ndarray) -> None:
