@@ -14,7 +14,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from mercer import KernelRidge, LearnedKernelClassifier, LearnedKernelRegressor
 from mercer.errors import ApproximationWarning
-from mercer.estimators import learned
+from mercer.estimators import final_fit, learned
 from mercer.kernels import Exponential, Laplacian, Matern
 from mercer.learning import raced
 from mercer.solvers import ConjugateGradient, Direct, automatic
@@ -233,7 +233,7 @@ def test_a_fit_that_would_take_too_long_takes_centres(monkeypatch):
 
 def test_where_time_is_short_there_are_fewer_centres(monkeypatch):
     slowly(monkeypatch, 1e6, passes=10)
-    monkeypatch.setattr(learned, "TUNING", replace(learned.TUNING, fewest_centres=10))
+    monkeypatch.setattr(final_fit, "TUNING", replace(final_fit.TUNING, fewest_centres=10))
     real = automatic.choose
 
     def slow(*arguments, centres=None, **named):

@@ -15,9 +15,11 @@ from sklearn.utils.validation import check_is_fitted
 from mercer.arrays import Array, as_numpy, to_precision
 from mercer.checks import check_count, check_positive
 from mercer.errors import ApproximationWarning, warn
+from mercer.estimators import final_fit
 from mercer.estimators.calibration import Calibration
 from mercer.estimators.certified import certificate
 from mercer.estimators.classifier import decision_function, encoded, predict, signed_targets
+from mercer.estimators.final_fit import affordable, in_precision
 from mercer.estimators.fitting import is_automatic
 from mercer.estimators.inputs import admit_labels, admit_numbers, function_values, hosted
 from mercer.estimators.progress import CallbackSupportMixin, FitTask, with_callbacks
@@ -38,9 +40,6 @@ from mercer.learning.rounds import GradientRounds, Round
 from mercer.learning.targets import NAMES, TargetTransform, worth_trying
 from mercer.points import PointSet
 from mercer.solvers import automatic
-from mercer.solvers.block_coordinates import BlockCoordinateDescent
-from mercer.solvers.direct import Direct
-from mercer.solvers.newton import Newton
 from mercer.solvers.problem import Solver
 
 
@@ -52,19 +51,8 @@ class Tuning:
     ----------
     learning, learning_of_many : float
         The part of the time for learning; and where there are many rows, whose fit takes longer.
-    surely : float
-        The part of the time left within which iterations are expected to end, if they are to be
-        chosen: the expected time may be off by a factor of 2.
-    solving : float
-        The part of the time left for iterations; the residual takes the rest.
-    fewest_passes : float
-        Over all rows in blocks, after which they predict better than centres.
     cheap : float
         Kernels that take at most so many times as long as the quickest are always compared.
-    short : float
-        Seconds that a final fit may take in any case: centres would not be quicker.
-    fewest_centres : int
-        That a fit has, whatever the time.
     nearly_linear : float
         The part of the variance: where a linear function leaves less, it is fitted first. A kernel
         with k(x, x) = 1 that has to follow it as well gets lengthscales for it, and a ridge too
@@ -79,12 +67,7 @@ class Tuning:
 
     learning: float = 0.6
     learning_of_many: float = 0.4
-    surely: float = 0.5
-    solving: float = 0.95
-    fewest_passes: float = 1.5
     cheap: float = 1.5
-    short: float = 1.0
-    fewest_centres: int = 500
     nearly_linear: float = 0.05
     determined: float = 0.03
     leading: float = 0.95
@@ -150,7 +133,9 @@ class _Learned(CallbackSupportMixin, KernelInput):
             return candidates
         costs = [automatic.exact_seconds(kernel, kernel.points(X)) for kernel, _ in candidates]
         most = max(
-            TUNING.short, (1.0 - self._learning(X)) * self.time_limit, TUNING.cheap * min(costs)
+            final_fit.TUNING.short,
+            (1.0 - self._learning(X)) * self.time_limit,
+            TUNING.cheap * min(costs),
         )
         return [one for one, cost in zip(candidates, costs, strict=True) if cost <= most]
 
@@ -203,12 +188,13 @@ class _Learned(CallbackSupportMixin, KernelInput):
             return limit - (time.perf_counter() - begun)
 
         outputs = 1 if targets.ndim == 1 else targets.shape[1]
-        X = self._precise(X, kernel, alpha, outputs)
-        solver, centres = self._affordable(kernel.points(X), kernel, alpha, outputs, left)
+        X, solver, centres = self._final(X, kernel, alpha, outputs, left)
         if solver == "local":
             metric = found["learned_"].metric
             sample = Sample.of(kernel.points(X), targets, weights)
-            f, solution = fit_locally(kernel, sample, alpha, metric, TUNING.solving * left())
+            f, solution = fit_locally(
+                kernel, sample, alpha, metric, final_fit.TUNING.solving * left()
+            )
             if targets.ndim == 1:
                 f = replace(f, coefficients=f.coefficients[:, 0], intercepts=f.intercepts[:, 0])
             return {
@@ -232,69 +218,39 @@ class _Learned(CallbackSupportMixin, KernelInput):
         names = ("kernel_", "X_fit_", "dual_coef_", "intercept_", "function_", "solution_")
         return {**found, **{name: getattr(model, name) for name in (*names, "choice_")}}
 
-    def _precise(self, X: Any, kernel: Kernel, ridge: float, outputs: int) -> Any:
-        """Rows in float64 where a factorisation serves all of them, as they are elsewhere.
-
-        The ridge was chosen with matrices in float64, and may be less than rounding in float32.
-        """
-        points = kernel.points(X)
-        given = self.centres is not None or not is_automatic(self.solver) or self.local is True
-        if given or points.dtype == np.float64:
-            return X
-        choice = automatic.choose(kernel, points, outputs=outputs, ridge=ridge)
-        direct = isinstance(choice.chosen.solver, Direct)
-        return to_precision(X, "float64") if direct else X
-
-    def _affordable(
+    def _final(
         self,
-        points: PointSet,
+        X: Any,
         kernel: Kernel,
         ridge: float,
         outputs: int,
         left: Callable[[], float],
-    ) -> tuple[Solver | str, Any]:
-        """Solver and centres of the final fit in the seconds that are left.
-
-        Where conjugate gradients might not end in time, steps on blocks of rows predict well long
-        before they converge (household power, 100 s on one H200: an error of 0.21, where the
-        larger ridge that conjugate gradients solve in the time has 0.31). Where there is no time
-        for them either, centres are quicker.
-        """
+    ) -> tuple[Any, Solver | str, Any]:
+        """Rows, solver and centres of the final fit; the solver "local" is leaves of a tree."""
         given = self.centres is not None or not is_automatic(self.solver)
+        points = kernel.points(X)
         if self.local is True:
             self._check_local(points, given)
-            return "local", None
-        if given or left() == math.inf:
-            return self.solver, self.centres
-        choice = automatic.choose(kernel, points, ridge=ridge)
-        seconds = left()  # after choosing, which takes some of them
-        exact = [one for one in choice.candidates if one.exact]
-        possible = [one for one in exact if one.obstacle in ("", automatic.too_long())]
-        for one in possible:
-            part = 1.0 if one.rounding else TUNING.surely
-            if one.seconds <= max(part * seconds, TUNING.short):
-                return self.solver if one is choice.chosen else one.solver, None
-        solving = TUNING.solving * seconds
-        for one in possible:
-            if one.passes and TUNING.fewest_passes * one.seconds / one.passes <= solving:
-                return BlockCoordinateDescent(time_limit=solving), None
-        count = _centres_within(TUNING.surely * seconds, kernel, points, outputs)
-        local = self._in_parts(points, count, min(one.seconds for one in exact))
-        return ("local", None) if local else (Newton(time_limit=max(solving, TUNING.short)), count)
-
-    def _in_parts(self, points: PointSet, count: int, exact_seconds: float) -> bool:
-        """Leaves of a tree where neighbours tell more than a sample does, centres elsewhere."""
-        text = f"an exact fit of {len(points)} rows would take {exact_seconds:.0f} s, longer than "
-        text += "time_limit leaves, so f is "
+            return X, "local", None
+        if given:
+            return X, self.solver, self.centres
+        X = in_precision(X, kernel, ridge, outputs)
+        if left() == math.inf:
+            return X, self.solver, None
+        chosen = affordable(kernel, kernel.points(X), ridge, outputs, left)
+        if not chosen.centres:
+            return X, chosen.solver, None
         local = self.local == "auto" and self._is_dense(len(points)) and points.home == "host"
+        text = f"an exact fit of {len(points)} rows would take {chosen.exact_seconds:.0f} s, "
+        text += "longer than time_limit leaves, so f is "
         if local:
             text += "fitted in each leaf of a tree on its own. Say local=True to agree, "
-            text += f"centres={count} for one function of so many centres, or give more time."
+            text += f"centres={chosen.centres} for one function of so many centres, "
         else:
-            text += f"sought among functions with {count} centres. Say centres={count} to agree, "
-            text += "or give more time."
-        warn(text, ApproximationWarning)
-        return local
+            text += f"sought among functions with {chosen.centres} centres. Say "
+            text += f"centres={chosen.centres} to agree, "
+        warn(text + "or give more time.", ApproximationWarning)
+        return (X, "local", None) if local else (X, chosen.solver, chosen.centres)
 
     def _check_local(self, points: PointSet, given: bool) -> None:
         if given or points.home != "host":
@@ -537,22 +493,6 @@ class LearnedKernelRegressor(_Learned, MultiOutputMixin, RegressorMixin, BaseEst
         """R² of the predictions."""
         X, y, sample_weight = hosted(X, y, sample_weight)
         return float(super().score(X, y, sample_weight=sample_weight))
-
-
-def _centres_within(seconds: float, kernel: Kernel, points: PointSet, outputs: int) -> int:
-    """As many centres, of those that so many rows ask for, as take no more than the seconds.
-
-    The time grows like their number at least, so that what is foreseen for some tells how many to
-    try.
-    """
-    count = most = min(len(points), automatic.default_centres(len(points)))
-    fewest = min(most, TUNING.fewest_centres)
-    while count > fewest:
-        one = automatic.choose(kernel, points, outputs=outputs, centres=count).chosen
-        if one.seconds <= seconds:
-            break
-        count = max(fewest, int(count * max(0.5, 0.9 * seconds / one.seconds)))
-    return count
 
 
 def _deviations(y: Any) -> Any:
