@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import scipy.sparse
 from sklearn.base import clone
+from sklearn.pipeline import make_pipeline
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from mercer import KernelRidge, LearnedKernelClassifier, LearnedKernelRegressor
@@ -18,6 +19,7 @@ from mercer.estimators import final_fit, learned
 from mercer.kernels import Exponential, Laplacian, Matern
 from mercer.learning import raced
 from mercer.solvers import ConjugateGradient, Direct, automatic
+from mercer.workflow import TableEncoder
 
 RNG = np.random.default_rng(0)
 X = RNG.standard_normal((240, 4))
@@ -260,6 +262,16 @@ def test_a_ridge_below_the_rounding_of_float32_is_solved_in_float64():
         assert "adding" not in str(model.solution_.status)
         missed.append(np.abs(model.predict(rows[300:]) - target[300:]).mean())
     assert missed[1] < 1.5 * missed[0]
+
+
+def test_tables_with_categories_are_encoded_before():
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame({"size": X[:, 1], "town": np.where(X[:, 0] > 0, "Bonn", "Rome")})
+    with pytest.raises(ValueError, match=r"columns \['town'\] .* make_pipeline\(TableEncoder\(\)"):
+        LearnedKernelRegressor(**SMALL).fit(frame, Y)
+    encoder = TableEncoder().set_output(transform="pandas")
+    model = make_pipeline(encoder, LearnedKernelRegressor(**SMALL)).fit(frame, Y)
+    assert next(iter(model[-1].importances())) == "size"
 
 
 def test_explain_names_columns_that_nearly_determine_the_targets():

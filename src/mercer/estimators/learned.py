@@ -81,6 +81,7 @@ class _Learned(CallbackSupportMixin, KernelInput):
     """How a metric is learned, and the ridge fit of all rows that follows."""
 
     _instead_of_tensors = ""
+    _instead_of_texts = "make_pipeline(TableEncoder(), …) with TableEncoder of mercer.workflow"
 
     _: KW_ONLY
     kernel: Any = "auto"
