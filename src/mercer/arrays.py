@@ -182,7 +182,7 @@ def largest(values: Array, count: int) -> np.ndarray:
     count = min(count, values.shape[1])
     if is_tensor(values):
         return as_numpy(values.topk(count, dim=1).indices)
-    places = np.argpartition(-values, count - 1, axis=1)[:, :count]
+    places = np.argpartition(values, -count, axis=1)[:, -count:]
     order = np.argsort(-np.take_along_axis(values, places, axis=1), axis=1, kind="stable")
     return np.take_along_axis(places, order, axis=1)
 

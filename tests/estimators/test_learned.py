@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import pickle
 import time
+from dataclasses import replace
 
 import numpy as np
 import pytest
+import scipy.sparse
 from sklearn.base import clone
+from sklearn.pipeline import make_pipeline
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from mercer import KernelRidge, LearnedKernelClassifier, LearnedKernelRegressor
 from mercer.errors import ApproximationWarning
-from mercer.estimators import learned
+from mercer.estimators import final_fit, learned
 from mercer.kernels import Exponential, Laplacian, Matern
 from mercer.learning import raced
 from mercer.solvers import ConjugateGradient, Direct, automatic
+from mercer.workflow import TableEncoder
 
 RNG = np.random.default_rng(0)
 X = RNG.standard_normal((240, 4))
@@ -227,6 +231,69 @@ def test_a_fit_that_would_take_too_long_takes_centres(monkeypatch):
     with pytest.warns(ApproximationWarning, match="would take 1000000 s"):
         model.fit(X, Y)
     assert len(model.dual_coef_) == 50
+
+
+def test_where_time_is_short_there_are_fewer_centres(monkeypatch):
+    slowly(monkeypatch, 1e6, passes=10)
+    monkeypatch.setattr(final_fit, "TUNING", replace(final_fit.TUNING, fewest_centres=10))
+    real = automatic.choose
+
+    def slow(*arguments, centres=None, **named):
+        choice = real(*arguments, centres=centres, **named)
+        if not centres:
+            return choice
+        return replace(choice, chosen=replace(choice.chosen, seconds=1.0 * centres))
+
+    monkeypatch.setattr(automatic, "choose", slow)
+    with pytest.warns(ApproximationWarning, match="centres="):
+        model = LearnedKernelRegressor(**SMALL, time_limit=60.0).fit(X, Y)
+    assert 10 <= len(model.dual_coef_) < 30  # half of the time
+
+
+def test_a_ridge_below_the_rounding_of_float32_is_solved_in_float64():
+    """A target without noise asks for a ridge of 1e-7, which float32 cannot tell from 0."""
+    rng = np.random.default_rng(0)
+    points = rng.uniform(size=(400, 2)).astype(np.float32)
+    target = np.sin(3 * points[:, 0]) * points[:, 1]
+    missed = []
+    for dtype in (np.float64, np.float32):
+        rows = points.astype(dtype)
+        model = LearnedKernelRegressor(kernel=Matern(1.5), rounds=1).fit(rows[:300], target[:300])
+        assert "adding" not in str(model.solution_.status)
+        missed.append(np.abs(model.predict(rows[300:]) - target[300:]).mean())
+    assert missed[1] < 1.5 * missed[0]
+
+
+def test_tables_with_categories_are_encoded_before():
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame({"size": X[:, 1], "town": np.where(X[:, 0] > 0, "Bonn", "Rome")})
+    with pytest.raises(ValueError, match=r"columns \['town'\] .* make_pipeline\(TableEncoder\(\)"):
+        LearnedKernelRegressor(**SMALL).fit(frame, Y)
+    encoder = TableEncoder().set_output(transform="pandas")
+    model = make_pipeline(encoder, LearnedKernelRegressor(**SMALL)).fit(frame, Y)
+    assert next(iter(model[-1].importances())) == "size"
+
+
+def test_explain_names_columns_that_nearly_determine_the_targets():
+    pandas = pytest.importorskip("pandas")
+    rng = np.random.default_rng(0)
+    table = pandas.DataFrame(rng.uniform(size=(300, 4)), columns=["wind", "casual", "hour", "all"])
+    total = table["casual"] * (1.0 + table["all"])
+    leaking = LearnedKernelRegressor(kernel=Matern(1.5), form="diagonal", rounds=2)
+    assert "columns casual, all: leave out" in leaking.fit(table, total).explain()
+    noisy = total + 0.1 * rng.standard_normal(300)
+    assert "leave out" not in leaking.fit(table, noisy).explain()
+
+
+def test_a_time_that_is_not_positive_is_refused():
+    for estimator in (LearnedKernelRegressor, LearnedKernelClassifier):
+        with pytest.raises(ValueError, match="needs a finite time_limit > 0; got -1"):
+            estimator(time_limit=-1).fit(X, Y > 0)
+
+
+def test_sparse_rows_are_refused_by_their_name():
+    with pytest.raises(ValueError, match=r"got csr_array: write X\.toarray"):
+        LearnedKernelRegressor().fit(scipy.sparse.csr_array(X), Y)
 
 
 def test_where_there_is_time_for_some_passes_they_are_in_blocks(monkeypatch):

@@ -9,7 +9,7 @@ from mercer.kernels import Exponential, Gaussian, Linear, Matern
 from mercer.learning import GradientRounds, MarginalLikelihood, neighbourhoods, raced
 from mercer.learning.criteria import negative_log_likelihood, slopes
 from mercer.learning.fits import Sample
-from mercer.learning.neighbourhoods import Neighbourhoods, Tuning
+from mercer.learning.neighbourhoods import Neighbourhoods, Tuning, densest
 
 RNG = np.random.default_rng(0)
 X = RNG.uniform(size=(3000, 3))
@@ -80,6 +80,14 @@ def test_the_density_of_all_rows_decides_between_kernels(monkeypatch):
     assert learned.error == race.dense_errors.min()
     assert learned.error < 0.1 * race.errors.min()
     assert len(raced(candidates, settings, X[:500], FAST[:500])[1].dense_errors) == 0
+
+
+def test_without_time_to_seek_neighbours_again_the_best_of_the_sample_stays():
+    around = Neighbourhoods(sample_of(FAST), 0, FEW)
+    found = GradientRounds(rounds=1, rows=100, splits=1).learn(Exponential(), X, FAST)
+    best, losses = densest(around, found, [found, found], lambda one: one.error, seconds=0.0)
+    assert best.kernel == found.kernel
+    assert np.isnan(losses).all()
 
 
 def test_a_kernel_without_lengthscales_stays_as_it_is():

@@ -211,6 +211,13 @@ def test_summands_get_weights():
     assert type(plain.left) is type(kernel.left)
 
 
+def test_leave_one_out_goes_on_where_errors_are_small():
+    """Ends are relative to the error: absolute ones, as of L-BFGS, left 1e-5 of the variance."""
+    X = np.random.default_rng(0).standard_normal((100, 2))
+    learned = LeaveOneOut().learn(Gaussian().on(0) + Gaussian().on(1), X, np.sin(X[:, 0]) + X[:, 1])
+    assert learned.value < 1e-8
+
+
 def test_limits_and_callback():
     X = np.random.default_rng(0).standard_normal((60, 2))
     seen = []

@@ -598,3 +598,17 @@ def test_float32_moments_that_rounding_has_made_indefinite_are_factored(ridge):
         problem = Problem.on_centres(gram, y, Squared(), ridge, None, fit_intercept=True)
         values.append(Newton(1e-3).solve(problem).objective)
     assert values[1] == pytest.approx(values[0], rel=1e-2)
+
+
+def test_held_out_errors_of_a_flat_kernel_in_float32():
+    """Rounding hides the least λ: few steps are spent on it, and predictions stay near."""
+    rows = np.random.default_rng(1).standard_normal((1200, 2))
+    y, kernel, risks = np.sin(rows.sum(axis=1)), Laplacian(300.0), []
+    for points in (rows, rows.astype(np.float32)):
+        problem = Problem.on_centres(
+            kernel.gram(points, points[:300]), y, Squared(), 1.0, None, fit_intercept=True
+        )
+        path = RidgesOnCentres(problem, [1e-6, 1e-8], HeldOut(0.2), tolerance=1e-3)
+        risks.append([point.held_out_risk for point in path.points])
+        assert path.space.count < 150
+    np.testing.assert_allclose(risks[1], risks[0], rtol=0.5)

@@ -6,7 +6,9 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 
+from mercer.evaluation.parameters import real_parameters
 from mercer.kernels import Gaussian, laws
+from mercer.learning import LeaveOneOut, MarginalLikelihood
 from mercer.structured import (
     AllSubsequences,
     BlendedSpectrum,
@@ -16,11 +18,15 @@ from mercer.structured import (
     GapWeighted,
     GaussianOfMeans,
     GlobalAlignment,
+    Graph,
     Intersection,
     Jaccard,
     MeanMap,
     MismatchSpectrum,
+    PartialTrees,
+    RandomWalk,
     Spectrum,
+    SubsetTrees,
     WeightedDegree,
     WildcardSpectrum,
 )
@@ -84,3 +90,39 @@ def test_contract_on_random_sequences(X):
 @given(strategies.series())
 def test_contract_on_random_series(X):
     check_kernel(GlobalAlignment(0.5), X)
+
+
+TREES = ["(S (NP she) (VP runs))", "(S (NP he) (VP runs))", "(S (NP she) (VP (V sees) (NP he)))"]
+GRAPHS = [Graph([(0, 1)]), Graph([(0, 1), (1, 2)]), Graph([(0, 1), (1, 2), (0, 2)])]
+LEARNABLE = {name: case for name, case in CASES.items() if real_parameters(case[0])} | {
+    "subset-trees": (SubsetTrees(0.5), TREES),
+    "partial-trees": (PartialTrees(0.5, 0.6), TREES),
+    "random-walk": (RandomWalk(0.05), GRAPHS),
+}
+
+
+@pytest.mark.parametrize("name", LEARNABLE)
+def test_derivatives_in_parameters_are_differences(name):
+    kernel, X = LEARNABLE[name]
+    weights = np.random.default_rng(0).standard_normal((len(X), len(X)))
+    found = kernel.gram(X).parameter_gradient(weights)
+    assert list(found) == list(real_parameters(kernel))
+    for parameter, slope in found.items():
+        at = kernel.get_params(deep=True)[parameter]
+        step, expected = 2e-3 * at, 0.0
+        for k, factor in ((1, 45.0), (2, -9.0), (3, 1.0)):  # of sixth order
+            sides = (kernel.with_(**{parameter: at + sign * k * step}) for sign in (1, -1))
+            after, before = (float((weights * side.gram(X).dense()).sum()) for side in sides)
+            expected += factor * (after - before) / (60.0 * step)
+        assert slope == pytest.approx(expected, rel=1e-6, abs=1e-9)
+
+
+@pytest.mark.parametrize("by", [LeaveOneOut(iterations=3), MarginalLikelihood(iterations=3)])
+def test_parameters_are_learned_from_objects(by):
+    y = np.array([len(word) for word in WORDS])
+    kernel = GapWeighted(2, 0.6)
+    history = by.learn(kernel, WORDS, y).history
+    assert history[-1] < history[0]
+    assert kernel.learn(WORDS, y, by).decay != 0.6
+    with pytest.raises(ValueError, match=r"a linear map is one of columns.*form=None"):
+        LeaveOneOut(form="full").learn(kernel, WORDS, y)

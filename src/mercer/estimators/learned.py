@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import time
-import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
 from typing import Any, Self
@@ -13,12 +12,14 @@ import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin, MultiOutputMixin, RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
-from mercer.arrays import Array
-from mercer.checks import check_count
-from mercer.errors import ApproximationWarning
+from mercer.arrays import Array, as_numpy, to_precision
+from mercer.checks import check_count, check_positive
+from mercer.errors import ApproximationWarning, warn
+from mercer.estimators import final_fit
 from mercer.estimators.calibration import Calibration
 from mercer.estimators.certified import certificate
 from mercer.estimators.classifier import decision_function, encoded, predict, signed_targets
+from mercer.estimators.final_fit import affordable, in_precision
 from mercer.estimators.fitting import is_automatic
 from mercer.estimators.inputs import admit_labels, admit_numbers, function_values, hosted
 from mercer.estimators.progress import CallbackSupportMixin, FitTask, with_callbacks
@@ -39,7 +40,6 @@ from mercer.learning.rounds import GradientRounds, Round
 from mercer.learning.targets import NAMES, TargetTransform, worth_trying
 from mercer.points import PointSet
 from mercer.solvers import automatic
-from mercer.solvers.block_coordinates import BlockCoordinateDescent
 from mercer.solvers.problem import Solver
 
 
@@ -51,32 +51,26 @@ class Tuning:
     ----------
     learning, learning_of_many : float
         The part of the time for learning; and where there are many rows, whose fit takes longer.
-    surely : float
-        The part of the time left within which iterations are expected to end, if they are to be
-        chosen: the expected time may be off by a factor of 2.
-    solving : float
-        The part of the time left for iterations; the residual takes the rest.
-    fewest_passes : float
-        Over all rows in blocks, after which they predict better than centres.
     cheap : float
         Kernels that take at most so many times as long as the quickest are always compared.
-    short : float
-        Seconds that a final fit may take in any case: centres would not be quicker.
     nearly_linear : float
         The part of the variance: where a linear function leaves less, it is fitted first. A kernel
         with k(x, x) = 1 that has to follow it as well gets lengthscales for it, and a ridge too
         large for the rest (household power with all columns, rows predicted from their neighbours:
         an error of 0.026, and of 0.021 after a linear function).
+    determined : float
+        Of the targets' deviation: where unseen rows are missed by less, columns may hold what is
+        known with the target only (sums and parts of it, in `uci_bike`).
+    leading : float
+        The part in the metric of the columns that are named then.
     """
 
     learning: float = 0.6
     learning_of_many: float = 0.4
-    surely: float = 0.5
-    solving: float = 0.95
-    fewest_passes: float = 1.5
     cheap: float = 1.5
-    short: float = 1.0
     nearly_linear: float = 0.05
+    determined: float = 0.03
+    leading: float = 0.95
 
 
 TUNING = Tuning()
@@ -87,6 +81,7 @@ class _Learned(CallbackSupportMixin, KernelInput):
     """How a metric is learned, and the ridge fit of all rows that follows."""
 
     _instead_of_tensors = ""
+    _instead_of_texts = "make_pipeline(TableEncoder(), …) with TableEncoder of mercer.workflow"
 
     _: KW_ONLY
     kernel: Any = "auto"
@@ -139,7 +134,9 @@ class _Learned(CallbackSupportMixin, KernelInput):
             return candidates
         costs = [automatic.exact_seconds(kernel, kernel.points(X)) for kernel, _ in candidates]
         most = max(
-            TUNING.short, (1.0 - self._learning(X)) * self.time_limit, TUNING.cheap * min(costs)
+            final_fit.TUNING.short,
+            (1.0 - self._learning(X)) * self.time_limit,
+            TUNING.cheap * min(costs),
         )
         return [one for one, cost in zip(candidates, costs, strict=True) if cost <= most]
 
@@ -154,6 +151,8 @@ class _Learned(CallbackSupportMixin, KernelInput):
         transforms: Sequence[str] = (),
     ) -> dict[str, Any]:
         """The learned kernel, and the attributes that tell how it was found."""
+        if self.time_limit is not None:
+            check_positive(self, "time_limit", self.time_limit)
         blocks = [] if hasattr(X, "tocsr") else category_blocks(X)  # sparse rows are refused
         candidates, limit = self._in_time(self._candidates(blocks), X), self.time_limit
         if limit is not None:
@@ -189,11 +188,14 @@ class _Learned(CallbackSupportMixin, KernelInput):
         def left() -> float:
             return limit - (time.perf_counter() - begun)
 
-        solver, centres = self._affordable(kernel.points(X), kernel, alpha, left)
+        outputs = 1 if targets.ndim == 1 else targets.shape[1]
+        X, solver, centres = self._final(X, kernel, alpha, outputs, left)
         if solver == "local":
             metric = found["learned_"].metric
             sample = Sample.of(kernel.points(X), targets, weights)
-            f, solution = fit_locally(kernel, sample, alpha, metric, TUNING.solving * left())
+            f, solution = fit_locally(
+                kernel, sample, alpha, metric, final_fit.TUNING.solving * left()
+            )
             if targets.ndim == 1:
                 f = replace(f, coefficients=f.coefficients[:, 0], intercepts=f.intercepts[:, 0])
             return {
@@ -217,50 +219,39 @@ class _Learned(CallbackSupportMixin, KernelInput):
         names = ("kernel_", "X_fit_", "dual_coef_", "intercept_", "function_", "solution_")
         return {**found, **{name: getattr(model, name) for name in (*names, "choice_")}}
 
-    def _affordable(
-        self, points: PointSet, kernel: Kernel, ridge: float, left: Callable[[], float]
-    ) -> tuple[Solver | str, Any]:
-        """Solver and centres of the final fit in the seconds that are left.
-
-        Where conjugate gradients might not end in time, steps on blocks of rows predict well long
-        before they converge (household power, 100 s on one H200: an error of 0.21, where the
-        larger ridge that conjugate gradients solve in the time has 0.31). Where there is no time
-        for them either, centres are quicker.
-        """
+    def _final(
+        self,
+        X: Any,
+        kernel: Kernel,
+        ridge: float,
+        outputs: int,
+        left: Callable[[], float],
+    ) -> tuple[Any, Solver | str, Any]:
+        """Rows, solver and centres of the final fit; the solver "local" is leaves of a tree."""
         given = self.centres is not None or not is_automatic(self.solver)
+        points = kernel.points(X)
         if self.local is True:
             self._check_local(points, given)
-            return "local", None
-        if given or left() == math.inf:
-            return self.solver, self.centres
-        choice = automatic.choose(kernel, points, ridge=ridge)
-        seconds = left()  # after choosing, which takes some of them
-        exact = [one for one in choice.candidates if one.exact]
-        possible = [one for one in exact if one.obstacle in ("", automatic.too_long())]
-        for one in possible:
-            part = 1.0 if one.rounding else TUNING.surely
-            if one.seconds <= max(part * seconds, TUNING.short):
-                return self.solver if one is choice.chosen else one.solver, None
-        solving = TUNING.solving * seconds
-        for one in possible:
-            if one.passes and TUNING.fewest_passes * one.seconds / one.passes <= solving:
-                return BlockCoordinateDescent(time_limit=solving), None
-        return self._in_parts(points, min(one.seconds for one in exact))
-
-    def _in_parts(self, points: PointSet, exact_seconds: float) -> tuple[str, Any]:
-        """Leaves of a tree where neighbours tell more than a sample does, centres elsewhere."""
-        count = min(len(points), automatic.default_centres(len(points)))
-        text = f"an exact fit of {len(points)} rows would take {exact_seconds:.0f} s, longer than "
-        text += "time_limit leaves, so f is "
+            return X, "local", None
+        if given:
+            return X, self.solver, self.centres
+        X = in_precision(X, kernel, ridge, outputs)
+        if left() == math.inf:
+            return X, self.solver, None
+        chosen = affordable(kernel, kernel.points(X), ridge, outputs, left)
+        if not chosen.centres:
+            return X, chosen.solver, None
         local = self.local == "auto" and self._is_dense(len(points)) and points.home == "host"
+        text = f"an exact fit of {len(points)} rows would take {chosen.exact_seconds:.0f} s, "
+        text += "longer than time_limit leaves, so f is "
         if local:
             text += "fitted in each leaf of a tree on its own. Say local=True to agree, "
-            text += f"centres={count} for one function of so many centres, or give more time."
+            text += f"centres={chosen.centres} for one function of so many centres, "
         else:
-            text += f"sought among functions with {count} centres. Say centres={count} to agree, "
-            text += "or give more time."
-        warnings.warn(text, ApproximationWarning, stacklevel=6)  # of fit
-        return ("local", None) if local else ("auto", count)
+            text += f"sought among functions with {chosen.centres} centres. Say "
+            text += f"centres={chosen.centres} to agree, "
+        warn(text + "or give more time.", ApproximationWarning)
+        return (X, "local", None) if local else (X, chosen.solver, chosen.centres)
 
     def _check_local(self, points: PointSet, given: bool) -> None:
         if given or points.home != "host":
@@ -446,6 +437,8 @@ class LearnedKernelRegressor(_Learned, MultiOutputMixin, RegressorMixin, BaseEst
             transform = transform.smeared(rest, found["learned_"].held_out)
         fitted = self._ridge(X, rest, weights, found, begun)
         fitted |= {"linear_part_": linear, "target_transform_": transform}
+        left = 1.0 if linear is None else as_numpy(_deviations(rest) / _deviations(y))
+        self._missed = math.sqrt(found["learned_"].error * float(np.mean(left**2)))
         for name, value in fitted.items():
             setattr(self, name, value)
         task.end(lambda: fitted)
@@ -476,9 +469,26 @@ class LearnedKernelRegressor(_Learned, MultiOutputMixin, RegressorMixin, BaseEst
 
     def predict(self, X: Any) -> Any:
         """f(x) + b for every row of X, with the linear part, and in the units of the targets."""
-        values = function_values(self, X)
-        transform = self.target_transform_
-        return values if transform is None else transform.backward(values)
+        values, transform = function_values(self, X), self.target_transform_
+        values = values if transform is None else transform.backward(values)
+        single = str(getattr(X, "dtype", "")).endswith("float32")  # f may be in float64
+        return to_precision(values, "float32") if single else values
+
+    def explain(self) -> str:
+        """What was compared and chosen, how f was solved for, and what nearly tells the targets."""
+        text = super().explain()
+        if self._missed > TUNING.determined:
+            return text
+        leading, total = list[str](), 0.0
+        for name, part in self.importances().items():
+            leading, total = [*leading, str(name)], total + part
+            if total > TUNING.leading:
+                break
+        return (
+            f"{text}\nUnseen rows are missed by {self._missed:.2g} of the targets' deviation only, "
+            f"and the metric is mostly that of columns {', '.join(leading)}: leave out those that "
+            "are not known before the target is."
+        )
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """R² of the predictions."""
@@ -486,10 +496,15 @@ class LearnedKernelRegressor(_Learned, MultiOutputMixin, RegressorMixin, BaseEst
         return float(super().score(X, y, sample_weight=sample_weight))
 
 
+def _deviations(y: Any) -> Any:
+    """Those of every output, 1 where it is constant."""
+    deviations = y.std(0)
+    return deviations + 1.0 * (deviations == 0)
+
+
 def _standardised(y: Any) -> Any:
     """Targets of deviation 1, so that every output counts alike."""
-    deviations = y.std(0)
-    return y / (deviations + 1.0 * (deviations == 0))
+    return y / _deviations(y)
 
 
 @dataclass(eq=False, repr=False)

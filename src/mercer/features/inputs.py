@@ -63,6 +63,9 @@ class KernelInput:
     _takes_clusters = False  # whether it is fitted to rows on a cluster
     _streams = False  # whether rows that do not fit on its device are brought there in blocks
     _instead_of_tensors = "KernelRidge, KernelRegressor and KernelClassifier take tensors."
+    _instead_of_texts = (
+        "kernel=table_kernel(X) of mercer.structured, kernel.on([...]) with the names of others"
+    )
 
     def __init_subclass__(cls, **options: Any) -> None:
         """Methods of every estimator take arrays of Dask, and return arrays of Dask."""
@@ -207,7 +210,7 @@ class KernelInput:
         try:
             return validate_data(self, X, *y, reset=reset, **options)
         except ValueError as refusal:
-            _name_columns(X, refusal)
+            _name_columns(X, self._instead_of_texts, refusal)
             raise
 
     def _checked_objects(self, X: Any, *y: Any, reset: bool) -> Any:
@@ -300,15 +303,14 @@ class KernelInput:
         return tags
 
 
-def _name_columns(X: Any, refusal: Exception) -> None:
+def _name_columns(X: Any, advice: str, refusal: Exception) -> None:
     """Say which columns of a table hold no numbers, where there are some."""
     if not is_frame(X):
         return
     texts = [name for name in X.columns if not _all_numbers(np.asarray(X[name]))]
     if texts:
         raise ValueError(
-            f"columns {texts} of the table hold no numbers: write kernel=table_kernel(X) of "
-            "mercer.structured, kernel.on([...]) with the names of others, or leave them out."
+            f"columns {texts} of the table hold no numbers: write {advice}, or leave them out."
         ) from refusal
 
 

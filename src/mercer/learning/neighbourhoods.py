@@ -96,7 +96,9 @@ class Neighbourhoods:
     def neighbours(self, kernel: Kernel, rows: np.ndarray, skip: bool = False) -> list[np.ndarray]:
         """For each of some rows those with the largest k(row, ·); without itself where asked."""
         points, size = self.sample.points, min(self.tuning.size + skip, len(self.sample))
-        normalised, found = kernel.normalised(), []
+        # where k(x, x) is constant the order is the same, and takes a fraction of the time
+        constant = kernel.facts(points.width).constant_diagonal  # type: ignore[attr-defined]
+        normalised, found = kernel if constant else kernel.normalised(), list[np.ndarray]()
         strip = max(1, memory_budget() // 16 // (8 * len(points)))
         for start, stop in spans(len(rows), min(strip, 16)):
             near = Gram(normalised, points.take(rows[start:stop]), points).dense()
@@ -185,18 +187,21 @@ def densest(
 ) -> tuple[LearnedKernel, list[float]]:
     """The best at the density of all rows: what a sample chose, or one learned in neighbourhoods.
 
-    The second list has the loss of each of the others.
+    The second list has the loss of each of the others, the best of which come first. Neighbours are
+    sought among all rows, before and after a search: where there is no time for that, the loss of
+    one is unknown (NaN).
     """
     begun = time.perf_counter()
     best = around.judged(learned)
-    losses: list[float] = []
-    for i, one in enumerate(others):
-        left = (seconds - (time.perf_counter() - begun)) / (len(others) - i)
-        if left <= 0:
-            losses.append(math.nan)
-            continue
-        refined = around.learned(one, left)
-        losses.append(judged(refined))
+    seeking = 2.0 * (time.perf_counter() - begun)
+    losses = [math.nan] * len(others)
+    order = sorted(range(len(others)), key=lambda i: judged(others[i]))
+    for done, i in enumerate(order):
+        left = seconds - (time.perf_counter() - begun)
+        if left <= seeking:
+            break
+        refined = around.learned(others[i], left / (len(others) - done) - seeking)
+        losses[i] = judged(refined)
         best = min(best, refined, key=judged)
     return best, losses
 

@@ -27,13 +27,14 @@ from mercer.learning.criteria import Criterion, leave_one_out, negative_log_like
 from mercer.learning.fits import Sample, column_deviations
 from mercer.learning.metric import Form, Metric, blocks_of
 from mercer.learning.rounds import typical_scale
+from mercer.points import VectorPoints
 
 REACH = math.log(1e5)
 """How far a parameter may move from where it began, on a log scale: a column that does not matter
 would else get an infinite lengthscale."""
-MEMORY = (
-    20  # steps that L-BFGS remembers: evaluations cost far more, and 10 take an eighth more of them
-)
+MEMORY = 20
+"""Steps that L-BFGS remembers: evaluations cost far more, and 10 take an eighth more of them."""
+TINY = 1e-30  # of the squares of targets of variance 1, beside which errors of 0 have a logarithm
 LEAST_RIDGE = 1e-10  # relative to the mean of k(x, x) and the variance of the targets
 
 
@@ -106,9 +107,14 @@ class _Descent:
         if len(sample) < 2:
             raise ValueError("learning parameters needs two rows or more; got n_samples = 1.")
         sample = replace(sample, targets=_standardised(sample))
-        groups = None
-        if self.form is not None:
-            groups = blocks_of(self.form, getattr(sample.points, "width", 0))
+        groups, of_columns = None, isinstance(sample.points, VectorPoints)
+        if not of_columns and self.form not in ("diagonal", None):
+            raise ValueError(
+                "a linear map is one of columns of numbers, which these points do not have: write "
+                f"form=None; got form={self.form!r}."
+            )
+        if of_columns and self.form is not None:
+            groups = blocks_of(self.form, sample.points.width)  # type: ignore[attr-defined]
             kernel = _adapted(kernel, sample, groups is None)
         if self.weights and isinstance(kernel, Sum):
             kernel = _weighted(kernel, 1.0 / _summands(kernel))
@@ -286,6 +292,8 @@ class _Search:
             gradient += np.concatenate([*parts, [one.ridge]]) * rates
         if value < self.best[1]:
             self.best = theta.copy(), value
+        if self.criterion is leave_one_out:  # mean squares: steps and their end are relative to it
+            return math.log(value + TINY), gradient / (value + TINY)
         return value, gradient
 
     def after(self, theta: np.ndarray) -> None:

@@ -191,7 +191,8 @@ class GradientRounds:
         if not isinstance(points, VectorPoints) or hasattr(points.data, "tocsr"):
             raise ValueError(
                 "a metric is learned from dense rows of numbers; got "
-                f"{type(getattr(X, 'data', X)).__name__}: write X.toarray() for a sparse matrix."
+                f"{type(getattr(points, 'data', points)).__name__}: write X.toarray() for a sparse "
+                "matrix."
             )
         random = np.random.default_rng(self.random_state)
         sample = Sample.of(points, y, weights)

@@ -130,6 +130,7 @@ class RidgesOnCentres:
 
     rounds = 2  # in the precision of the points, before products are in float64
     steps = 200  # of conjugate gradients in a round
+    patience = 10  # steps without a lower energy, after which only rounding is left of a round
 
     def __init__(
         self, problem: Problem, regularizations: Sequence[float], rule: HeldOut, tolerance: float
@@ -199,7 +200,7 @@ class RidgesOnCentres:
 
     def _round(self, found: list[Array], which: Array, residual: Array, dtype: Any) -> None:
         """Conjugate gradients for some columns; those that are solved leave."""
-        xp, taken = self.space.xp, 0
+        xp, taken, least = self.space.xp, 0, [(math.inf, 0)] * len(found)
         after: Step | None = None
         start = xp.stack([found[int(k)] for k in which], axis=1)
         while len(which) and taken < self.steps:
@@ -208,6 +209,10 @@ class RidgesOnCentres:
             for step in conjugate_steps(product, self.hessian.solve, residual, after=after):
                 taken, theta = taken + 1, start + step.lifted
                 unsolved = self._unsolved(which, theta, step.residual, step.energy)
+                if dtype != "float64":
+                    for j, k in enumerate(which):
+                        least[int(k)] = min(least[int(k)], (float(step.energy[j]), taken))
+                        unsolved[j] &= taken - least[int(k)][1] < self.patience
                 if taken == self.steps or not bool(xp.all(unsolved)):
                     break
             for j, k in enumerate(which):
