@@ -316,6 +316,8 @@ class SamplingTuning:
         Times as many rows does a sample by estimated leverages need as one by exact ones.
     slowest : float
         Of the excess that a step leaves, at most.
+    free_share : float
+        Of the curvature in a constant, what holds it in the block of a class beside its rows.
     stale : float
         Change of the curvatures, relative to their sum, that makes a preconditioner old.
     corrections : int
@@ -551,74 +553,76 @@ class GeneralHessian:
 
 
 class ClassHessians:
-    """A block of the multinomial Hessian for each class: λI + Σ p_i d_ic z_i z_iᵀ, d = q(1 − q).
+    """A block of the multinomial Hessian for each class: D + Σ p_i q_ic(1 − q_ic) z_i z_iᵀ.
 
-    A row bends its own class and the few that it might belong to. The mean curvature of all classes
-    is too small for these and too large for the others, by up to the number of classes, and one
-    factor of it takes twice to three times as many steps as blocks do. Each block has rows of its
-    own, drawn by their curvature there, so few that (D + BᵀB)⁻¹ = D⁻¹ − D⁻¹Bᵀ(I + BD⁻¹Bᵀ)⁻¹BD⁻¹
-    takes their matrix BBᵀ alone; all of these take as long as one factor of M × M.
+    D is λ, and for the constant a small share of its curvature. A row bends its own class and the
+    few that it might belong to: the mean curvature of all classes is too small for these and too
+    large for the others, by up to the number of classes, and one factor of it takes about twice as
+    many steps. Each block has few rows of its own, drawn by their curvature there. Of them, as
+    B = R D^(-½) with LLᵀ = I + BBᵀ, W = L⁻¹B is stored, and P⁻¹ = D^(-½)(I − WᵀW)D^(-½).
     """
 
     def __init__(self, space: Any, bends: Array, ridge: float, count: int) -> None:
-        self.space, self.blocks = space, list[tuple[Array, Array, Array]]()
-        xp, intercept = namespace(bends), space.problem.fit_intercept
-        totals = xp.sum(bends, axis=0)
-        # of the constants, which no ridge holds
-        self.floors = SAMPLING.free_share * totals + space.floor if intercept else None
+        self.space, self.drawn = space, list[tuple[np.ndarray, Array]]()
         for k in range(bends.shape[1]):
             rows, chances = _drawn_by(bends[:, k], count, space.solver.random_state)
-            roots = (bends[beside(rows, bends), k] / beside(chances, bends)) ** 0.5
-            block = self._rows(rows) * roots[:, None]
-            self.blocks.append((block, roots, block @ block.T))
+            weights = bends[beside(rows, bends), k] / beside(chances, bends)
+            self.drawn.append((rows, weights))
+        self.shares = SAMPLING.free_share * namespace(bends).sum(bends, axis=0) + space.floor
         self.factorise(ridge)
-
-    def _rows(self, rows: np.ndarray) -> Array:
-        """z of some rows, in float64."""
-        space = self.space
-        if space.lifted is not None:
-            return to_precision(space.lifted[rows, :].dense(), "float64")
-        return space.basis.pull(space.operator[rows, :].astype(np.float64).dense().T).T
 
     def factorise(self, ridge: float) -> None:
         """Take another λ with the same rows."""
-        self.ridge, self.factors = ridge, []
-        for k, (_, roots, inner) in enumerate(self.blocks):
-            matrix = namespace(inner).asarray(inner, copy=True)
-            if self.floors is not None:
-                matrix += (ridge / self.floors[k]) * roots[:, None] * roots
-            linalg.shift_diagonal(matrix, ridge)
-            self.factors.append(replace(linalg.cholesky(matrix, overwrite=True), refined=False))
+        self.blocks, self.roots = list[Array](), list[Array]()
+        for k in range(len(self.drawn)):
+            block, roots = self._block(k, ridge)
+            inner = linalg.shift_diagonal(block @ block.T, 1.0)
+            largest = float(namespace(inner).max(namespace(inner).sum(abs(inner), axis=1)))
+            factor = replace(linalg.cholesky(inner, overwrite=True), refined=False)
+            # in float32 the least values of I − WᵀW, one over this, are still exact to a hundredth
+            single = 100.0 * float(np.finfo(np.float32).eps) * largest < 1.0
+            self.blocks.append(
+                to_precision(factor.half_solve(block), "float32" if single else "float64")
+            )
+            self.roots.append(roots)
+
+    def _block(self, k: int, ridge: float) -> tuple[Array, Array]:
+        """R D^(-½) of a class, and the roots of D."""
+        space, (rows, weights) = self.space, self.drawn[k]
+        if space.lifted is not None:
+            z = to_precision(space.lifted[rows, :].dense(), "float64")
+        else:
+            z = space.basis.pull(space.operator[rows, :].astype(np.float64).dense().T).T
+        xp, roots = namespace(weights), zeros(space.size, weights) + ridge**0.5
+        if space.problem.fit_intercept:
+            z = xp.concat([z, 1.0 + 0.0 * weights[:, None]], axis=1)
+            roots = xp.concat([roots, self.shares[k : k + 1] ** 0.5])
+        return z * weights[:, None] ** 0.5 / roots, roots
 
     def solve(self, residual: Array) -> Array:
         """P⁻¹r, a column for each class."""
-        xp, size, columns = namespace(residual), self.space.size, []
-        for k, ((block, roots, _), factor) in enumerate(
-            zip(self.blocks, self.factors, strict=True)
-        ):
-            own, free = residual[:size, k], residual[size:, k]
-            values = block @ own
-            if self.floors is not None:
-                values = values + (self.ridge / self.floors[k]) * roots * free
-            part = factor.solve(values)
-            column = (own - block.T @ part) / self.ridge
-            if self.floors is not None:
-                constant = (free - xp.sum(roots * part)) / self.floors[k]
-                column = xp.concat([column, constant])
-            columns.append(column)
-        return xp.stack(columns, axis=1)
+        columns = []
+        for k, (block, roots) in enumerate(zip(self.blocks, self.roots, strict=True)):
+            scaled = residual[:, k] / roots
+            low = to_precision(scaled, block.dtype)
+            columns.append((scaled - to_precision(block.T @ (block @ low), "float64")) / roots)
+        return namespace(residual).stack(columns, axis=1)
 
 
-def class_rows(centres: int, classes: int, memory: Memory = None) -> int:
-    """Rows of each class in `ClassHessians`: so many that all take as long as one factor.
+def class_rows(rows: int, centres: int, classes: int, memory: Memory = None) -> int:
+    """Rows of each class in `ClassHessians`, beyond which more take longer than they save.
 
-    They take at most a quarter of the memory budget.
+    Their products with each other take as long as four factors of M × M then; as a row bends about
+    one class, n/C are all there are. They take at most a quarter of the memory budget.
 
-    >>> class_rows(1000, 25), class_rows(1000, 25, memory="1MB")
-    (200, 1)
+    >>> class_rows(10**6, 1000, 25), class_rows(5000, 1000, 25)
+    (400, 200)
+    >>> class_rows(10**6, 1000, 25, memory="1MB")
+    1
     """
     room = memory_budget(memory) // 4
-    return max(1, min(int(centres / math.sqrt(classes)), room // (8 * classes * centres)))
+    most = min(2.0 * centres / math.sqrt(classes), rows / classes, room / (8 * classes * centres))
+    return max(1, int(most))
 
 
 class SpectralHessian:
@@ -689,7 +693,8 @@ class SampledHessians:
         self.theta, self.lifted = point.theta, space.lifted is not None
         if loss.is_multiclass:
             classes = space.problem.outputs
-            count = class_rows(space.size, classes, getattr(space.operator, "memory", None))
+            memory: Memory = getattr(space.operator, "memory", None)
+            count = class_rows(space.problem.rows, space.size, classes, memory)
             bends = class_curvatures(space.problem, loss, point.values)
             self.made += 1
             self.current = ClassHessians(space, bends, space.ridge, count)
