@@ -59,6 +59,9 @@ class Tuning:
         Share of the promised decrease that a step must give (Armijo's constant).
     halvings : int
         Of a step that does not give it.
+    beyond : float
+        Of the slope at its beginning, up to which the objective may rise again at the end of a
+        step: beyond it the least value on the way is worth a pass.
     stalled : float
         Of the last gap: a linear system whose correction leaves more gains nothing.
     noise_rows : int
@@ -79,6 +82,7 @@ class Tuning:
     jitter: float = 100.0
     sufficient: float = 1e-4
     halvings: int = 30
+    beyond: float = 0.5
     stalled: float = 0.5
     noise_rows: tuple[int, float] = (4096, 0.01)
     floor: float = 1e-9
@@ -608,18 +612,24 @@ class OnCentres:
         if isinstance(self.loss, Squared):
             self.points = "float64"  # a linear system was solved: the rest is correction
         full = self._at(point.theta + direction.theta)
-        slope = inner(point.gradient, direction.theta)
-        if full.objective <= point.objective + self.tuning.sufficient * slope:
+        slope, rise = (inner(at.gradient, direction.theta) for at in (point, full))
+        enough = full.objective <= point.objective + self.tuning.sufficient * slope
+        if enough and rise <= self.tuning.beyond * abs(slope):
             return full, 1.0
         # K_nM β is linear in β: values on the way are known, so that halvings cost no pass.
-        change, length = full.values - point.values, 1.0
+        change, length, best = full.values - point.values, 1.0, (full.objective, 1.0)
         for _ in range(self.tuning.halvings):
             length *= 0.5
-            theta = point.theta + length * direction.theta
-            value = self._value(point.values + length * change, theta[: self.size, :])
-            if value <= point.objective + self.tuning.sufficient * length * slope:
-                return self._at(theta), length
-        return point, 0.0
+            gamma = (point.theta + length * direction.theta)[: self.size, :]
+            value = self._value(point.values + length * change, gamma)
+            if enough and value >= best[0]:
+                break
+            best = value, length
+            enough = value <= point.objective + self.tuning.sufficient * length * slope
+        if not enough:
+            return point, 0.0
+        theta = point.theta + best[1] * direction.theta
+        return (full if best[1] == 1.0 else self._at(theta)), best[1]
 
     def objective(self, point: Point, direction: Direction | None = None) -> float:
         """The objective of the problem itself; on the way along a direction for the square loss."""

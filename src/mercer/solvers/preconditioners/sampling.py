@@ -12,10 +12,15 @@ import numpy as np
 from mercer.arrays import Array, as_numpy, beside, namespace, to_precision, uniform, zeros
 from mercer.losses import Loss, Squared
 from mercer.operators import Gram
+from mercer.runtime.budget import Memory, memory_budget
 from mercer.runtime.machine import float64_is_slow
 from mercer.runtime.threads import spans
 from mercer.solvers.preconditioners.low_rank import TINY
-from mercer.solvers.preconditioners.sampled_hessian import GeneralHessian, SampledHessian
+from mercer.solvers.preconditioners.sampled_hessian import (
+    ClassHessians,
+    GeneralHessian,
+    SampledHessian,
+)
 from mercer.solvers.problem import Problem
 
 
@@ -50,6 +55,8 @@ class SamplingTuning:
         Times as many rows does a sample by estimated leverages need as one by exact ones.
     slowest : float
         Of the excess that a step leaves, at most.
+    free_share : float
+        Of the curvature in a constant, what holds it in the block of a class beside its rows.
     stale : float
         Change of the curvatures, relative to their sum, that makes a preconditioner old.
     corrections : int
@@ -68,6 +75,7 @@ class SamplingTuning:
     begin: float = 1e-6
     inexact: float = 2.0
     slowest: float = 0.8
+    free_share: float = 0.01
     stale: float = 0.2
     corrections: int = 2
 
@@ -97,7 +105,7 @@ class SampledHessians:
             self.current.space = self.space
             self.current.factorise(self.space.ridge)
 
-    def at(self, point: Any, loss: Loss) -> SampledHessian | GeneralHessian:
+    def at(self, point: Any, loss: Loss) -> Any:
         """The preconditioner for a point, made anew where the current one is old."""
         space = self.space
         factors = mean_curvature(space.problem, loss, point.values)
@@ -108,6 +116,9 @@ class SampledHessians:
                 return old
         self.used, self.current, old = factors, None, None  # the memory of the old one goes first
         self.theta, self.lifted = point.theta, space.lifted is not None
+        if loss.is_multiclass:
+            self.current = self._of_classes(class_curvatures(space.problem, loss, point.values))
+            return self.current
         active = as_numpy(xp.nonzero(factors)[0])
         count = min(self._count(len(active)), len(active))
         if count < len(active) or self._looks_first(len(active)):
@@ -162,6 +173,18 @@ class SampledHessians:
         floor = space.floor if space.problem.fit_intercept else None
         self.made += 1
         return make(space, rows, self._weights(factors, rows, chances), space.ridge, floor)
+
+    def _of_classes(self, bends: Array) -> ClassHessians:
+        """A block for each class, on rows drawn by their curvature there."""
+        space, drawn = self.space, []
+        memory: Memory = getattr(space.operator, "memory", None)
+        count = class_rows(len(bends), space.size, bends.shape[1], memory)
+        for k in range(bends.shape[1]):
+            rows, chances = _drawn_by(bends[:, k], count, space.solver.random_state)
+            drawn.append((rows, bends[beside(rows, bends), k] / beside(chances, bends)))
+        constants = SAMPLING.free_share * namespace(bends).sum(bends, axis=0) + space.floor
+        self.made += 1
+        return ClassHessians(space, drawn, constants, space.ridge)
 
     @staticmethod
     def _weights(factors: Array, rows: np.ndarray, chances: np.ndarray) -> Array:
@@ -296,8 +319,6 @@ class SampledHessians:
         if space.solver.sample is not None:
             return space.solver.sample
         goal = space.solver.goal(space.problem)
-        if space.loss.is_multiclass:  # one factor for all classes, which more rows do not mend
-            return min(max(active, 1), SAMPLING.factors[0] * space.size)
         count = sample_size(max(active, 1), space.size, goal, *self._pass_terms(), dimension)
         slow = float64_is_slow(space.operator)
         if slow and not isinstance(space.loss, Squared):  # a Newton step asks for a digit only
@@ -338,14 +359,35 @@ def inclusion_chances(shares: Array, count: int) -> Array:
         chances = xp.where(below, (count - certain) / max(rest, TINY) * shares, 1.0)
 
 
+def class_rows(rows: int, centres: int, classes: int, memory: Memory = None) -> int:
+    """Rows of each class in `ClassHessians`, beyond which more take longer than they save.
+
+    Their products with each other take as long as four factors of M × M then; as a row bends about
+    one class, n/C are all there are. They take at most a quarter of the memory budget.
+
+    >>> class_rows(10**6, 1000, 25), class_rows(5000, 1000, 25)
+    (400, 200)
+    >>> class_rows(10**6, 1000, 25, memory="1MB")
+    1
+    """
+    room = memory_budget(memory) // 4
+    most = min(2.0 * centres / math.sqrt(classes), rows / classes, room / (8 * classes * centres))
+    return max(1, int(most))
+
+
 def mean_curvature(problem: Problem, loss: Loss, values: Array) -> Array:
     """p·ℓ'' of each row, the mean over outputs."""
     if loss.is_multiclass:
-        q = loss.probability(values)  # type: ignore[attr-defined]
-        curvature = q * (1.0 - q)
-    else:
-        curvature = loss.curvature(problem.y_columns, values)
+        bends = class_curvatures(problem, loss, values)
+        return namespace(bends).mean(bends, axis=1)
+    curvature = loss.curvature(problem.y_columns, values)
     return problem.shares * namespace(curvature).mean(curvature, axis=1)
+
+
+def class_curvatures(problem: Problem, loss: Loss, values: Array) -> Array:
+    """p·q(1 − q) of each row and class."""
+    q = loss.probability(values)  # type: ignore[attr-defined]
+    return problem.shares[:, None] * q * (1.0 - q)
 
 
 def random_rows(rows: int, count: int, seed: int) -> np.ndarray:
