@@ -360,7 +360,7 @@ class LearnedKernelRegressor(_Learned, MultiOutputMixin, RegressorMixin, BaseEst
         ends with the best so far.
         Kernels whose products take too long for the rest are not compared; where the final fit
         would still take longer than what is left, `BlockCoordinateDescent` is stopped by the time,
-        or it takes leaves of a tree (`local`) or centres, and says so.
+        or it takes leaves of a tree (`local`) or as many centres as there is time for, and says so.
     solver, centres, device :
         As in `KernelRidge`, for the final fit.
     local : bool or "auto", default="auto"

@@ -1,4 +1,4 @@
-"""Derivatives of kernels in their parameters: ∂k/∂θ as another expression, for learning kernels.
+"""The real parameters of kernels, and how the constants of their expressions move with them.
 
 A kernel's expression holds constants p_i(θ) and scales s_j(θ) of coordinates. Both are read off the
 expressions of the kernel at a few values of θ, which must be the same tree; then
@@ -7,7 +7,7 @@ expressions of the kernel at a few values of θ, which must be the same tree; th
 
 where the derivatives of k are exact, and p_i' and s_j' are differences of fourth order of smooth
 functions of one number. The result is an expression like any other, so that fused code multiplies
-by ∂K/∂θ without storing it.
+by ∂K/∂θ without storing it (`parameter_gradients`).
 
 A parameter that changes the tree, as the order of a Bessel function, and any of a kernel without an
 expression, has `differences` of fourth order of the values of k. Whole numbers have no
@@ -16,30 +16,16 @@ derivative.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import nullcontext
-from dataclasses import dataclass, fields, replace
-from functools import partial
+from collections.abc import Callable
+from dataclasses import dataclass, fields
 from numbers import Real
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
-from mercer.arrays import Array, as_numpy, beside, inner, namespace
+from mercer.evaluation.constants import OtherForm, Place, constants_in, same_form
 from mercer.evaluation.execution import Names
-from mercer.evaluation.expression import (
-    Expression,
-    Number,
-    Operation,
-    Parameter,
-    X,
-    Y,
-    coordinate_sum,
-    reciprocal_root,
-)
-from mercer.evaluation.operations import derivative
-from mercer.points import View
-from mercer.runtime.threads import single_threaded_blas
+from mercer.evaluation.expression import Expression
 
 
 @dataclass(frozen=True)
@@ -63,52 +49,6 @@ TUNING = Tuning()
 # Weights of θ + k·step in a difference of fourth order: on both sides, and on one.
 CENTRAL = {-2: 1 / 12, -1: -8 / 12, 1: 8 / 12, 2: -1 / 12}
 FORWARD = {0: -25 / 12, 1: 4.0, 2: -3.0, 3: 4 / 3, 4: -1 / 4}
-
-
-class Products(Protocol):
-    """An execution that multiplies by the matrix of another expression on its points."""
-
-    kernel: Any
-
-    x: Any
-    y: Any
-
-    def product_with(self, expression: Expression, values: Array) -> Array:
-        """E V, E being the matrix of the values of an expression."""
-
-    def values_of(self, expression: Expression, x: Any, y: Any) -> Array:
-        """All values of an expression on points, stored."""
-
-    def evaluate(self, term: Expression, numbers: Any) -> Array:
-        """The values of a term in given coordinates."""
-
-
-def parameter_gradient(
-    execution: Products, left: Array, right: Array | None = None, names: Names = None
-) -> dict[str, Any]:
-    """Σ_t u_tᵀ(∂K/∂θ)v_t for every real parameter θ of the kernel, or some, by its name.
-
-    Without `right`, `left` is a matrix P of weights, and the sum Σ_ij P_ij ∂k(x_i, y_j)/∂θ. A
-    parameter of several numbers, as one lengthscale for each column, has a gradient of its shape.
-    Those that change the form of the expression are left to `differences`; so are linear maps
-    where there is a `right`.
-    """
-    if right is None:
-        return _weighted_gradient(execution, left, names)
-
-    def along(slope: Expression | None) -> float:
-        if slope is None:
-            return 0.0
-        return inner(left, execution.product_with(slope, right))
-
-    gradients: dict[str, Any] = {}
-    for name, value in real_parameters(execution.kernel, names).items():
-        slopes = slopes_in(execution.kernel, name, value) if np.ndim(value) < 2 else None
-        if slopes is None:
-            continue
-        numbers = [along(slope) for slope in slopes]
-        gradients[name] = numbers[0] if np.ndim(value) == 0 else np.array(numbers)
-    return gradients
 
 
 def real_parameters(kernel: Any, names: Names = None) -> dict[str, Any]:
@@ -141,8 +81,8 @@ def keeps_form(kernel: Any, name: str, value: Any) -> bool:
     if expression is None or np.ndim(value) == 2:
         return True
     try:
-        return all(tree is expression for tree, _ in _rates_in(kernel, expression, name, value))
-    except _OtherForm:
+        return all(tree is expression for tree, _ in rates_in(kernel, expression, name, value))
+    except OtherForm:
         return False
 
 
@@ -183,7 +123,7 @@ def around(
             ]
         except ValueError:
             continue
-    raise _OtherForm  # single values are admitted, and none beside them
+    raise OtherForm  # single values are admitted, and none beside them
 
 
 def moved(kernel: Any, name: str, value: Any, place: tuple[int, ...], entry: float) -> Any:
@@ -215,43 +155,13 @@ def differences(
         width = tuning.step_of_values * (abs(entry) or 1.0)
         try:
             others = around(kernel, name, value, place, entry, width)
-        except _OtherForm:
+        except OtherForm:
             return None
         slopes[place] = sum(weight * form(other) for weight, other in others)
     return slopes if slopes.shape else float(slopes)
 
 
-def slopes_in(
-    kernel: Any, name: str, value: Any, tuning: Tuning = TUNING
-) -> list[Expression | None] | None:
-    """∂k/∂θ for each number θ of a parameter; None where it has no derivative of this form.
-
-    >>> from mercer.kernels import Gaussian
-    >>> (slope,) = slopes_in(Gaussian(2.0), "lengthscale", 2.0)
-    >>> slope is None
-    False
-    """
-
-    def slope(tree: Expression, rates: list[tuple[Place, float]]) -> Expression | None:
-        total: Expression | None = None
-        for place, rate in rates:
-            part = _derivative(tree, place)
-            if part is not None:
-                total = rate * part if total is None else total + rate * part
-        return total
-
-    try:
-        several = _rates_in(kernel, kernel.expression(), name, value, tuning)
-        return [slope(tree, rates) for tree, rates in several]
-    except _OtherForm:
-        return None
-
-
-class _OtherForm(Exception):
-    """Two expressions are not the same tree."""
-
-
-def _rates_in(
+def rates_in(
     kernel: Any, expression: Expression, name: str, value: Any, tuning: Tuning = TUNING
 ) -> list[tuple[Expression, list[tuple[Place, float]]]]:
     """The constants and scales that each number of a parameter moves, with rates, and their tree.
@@ -270,12 +180,12 @@ def _rates_in(
 
         try:
             found.append(rates(expression, entry))
-        except _OtherForm:
+        except OtherForm:
             nearby = entry + tuning.shift * size
             try:
                 other = moved(kernel, name, value, place, nearby)
             except ValueError as refusal:
-                raise _OtherForm from refusal
+                raise OtherForm from refusal
             found.append(rates(other.expression(), nearby))
     return found
 
@@ -284,12 +194,12 @@ def _rates(
     expression: Expression, trees: list[tuple[float, Expression]]
 ) -> list[tuple[Place, float]]:
     """The derivatives of constants and scales in one number θ, those that are not 0."""
-    constants = list(_constants(expression))
+    constants = list(constants_in(expression))
     rates, largest = np.zeros(len(constants)), 0.0
     for weight, tree in trees:
-        if not _same_form(expression, tree):
-            raise _OtherForm
-        rates += weight * np.array([other for _, other in _constants(tree)])
+        if not same_form(expression, tree):
+            raise OtherForm
+        rates += weight * np.array([other for _, other in constants_in(tree)])
         largest = max(largest, abs(weight))
     return [
         (place, float(rate))
@@ -299,298 +209,3 @@ def _rates(
 
 
 # ---- constants of an expression, in order --------------------------------------------------------
-
-Place = Parameter | tuple[Number, Parameter] | tuple[Number, int]
-
-
-def _nodes(expression: Expression) -> Iterator[Expression]:
-    """All nodes, the slopes' twins too; shared nodes once."""
-    seen: set[int] = set()
-    waiting = [expression]
-    while waiting:
-        node = waiting.pop()
-        if id(node) in seen:
-            continue
-        seen.add(id(node))
-        yield node
-        if isinstance(node, Operation):
-            waiting.extend(node.arguments)
-            waiting.extend([node.twin] if node.twin is not None else [])
-
-
-def _numbers(expression: Expression) -> list[Number]:
-    """The numbers of an expression, in an order of the tree."""
-    return list(dict.fromkeys(node for node in _nodes(expression) if isinstance(node, Number)))
-
-
-def _constants(expression: Expression) -> Iterator[tuple[Place, float]]:
-    """The constants of an expression and the scales of its numbers, in an order of the tree."""
-    for node in _nodes(expression):
-        if isinstance(node, Parameter):
-            yield node, node.value
-    for number in _numbers(expression):
-        for j, scale in enumerate(number.view.scales or ()):
-            yield (number, j), scale
-        for node in _nodes(number.term) if number.term is not None else ():
-            if isinstance(node, Parameter):
-                yield (number, node), node.value
-
-
-def _same_form(first: Any, second: Any, maps: bool = False) -> bool:
-    """Whether two expressions differ in their constants and scales alone, and in `maps`."""
-    if type(first) is not type(second):
-        return False
-    match first:
-        case Parameter():
-            return True
-        case Number():
-            drop: dict[str, Any] = {"scales": None} | ({"matrix": None} if maps else {})
-            views = (replace(side.view, **drop) for side in (first, second))
-            counts = (len(side.view.scales or ()) for side in (first, second))
-            same = first.kind == second.kind and len(set(views)) == len(set(counts)) == 1
-            return same and _same_form(first.term, second.term, maps)
-        case Operation():
-            compare = partial(_same_form, maps=maps)
-            heads = ((n.name, n.exponent, n.table, len(n.arguments)) for n in (first, second))
-            return (
-                len(set(heads)) == 1
-                and all(map(compare, first.arguments, second.arguments))
-                and compare(first.twin, second.twin)
-            )
-    return bool(first == second)
-
-
-# ---- sums with a matrix of weights ---------------------------------------------------------------
-
-
-def _weighted_gradient(execution: Products, weights: Array, names: Names) -> dict[str, Any]:
-    """Σ_ij P_ij ∂k(x_i, y_j)/∂θ for every parameter, from a matrix for each constant."""
-    kernel = execution.kernel
-    expression = kernel.expression()
-    sums = {id(expression): _Sums(execution, weights, expression)}
-    gradients: dict[str, Any] = {}
-    for name, value in real_parameters(kernel, names).items():
-        try:
-            if np.ndim(value) == 2:
-                gradients[name] = sums[id(expression)].of_map(kernel, name, np.asarray(value))
-                continue
-            numbers = []
-            for tree, rates in _rates_in(kernel, expression, name, value):
-                own = sums.setdefault(id(tree), _Sums(execution, weights, tree))
-                numbers.append(sum(rate * own.of(place) for place, rate in rates))
-        except _OtherForm:
-            continue
-        gradients[name] = float(numbers[0]) if np.ndim(value) == 0 else np.array(numbers, float)
-    return gradients
-
-
-class _Sums:
-    """Σ_ij P_ij ∂k/∂p for constants and scales p, each computed once."""
-
-    def __init__(self, execution: Products, weights: Array, expression: Expression) -> None:
-        self.execution, self.weights, self.expression = execution, weights, expression
-        self.of_constants: dict[Place, float] = {}
-        self.of_scales: dict[Number, Array | None] = {}
-
-    def of(self, place: Place) -> float:
-        if isinstance(place, tuple) and isinstance(place[1], int):
-            number, j = place
-            if number not in self.of_scales:
-                self.of_scales[number] = self.scale_sums(number)
-            scales = self.of_scales[number]
-            if scales is not None:
-                return float(scales[j])
-        if place not in self.of_constants:
-            slope = _derivative(self.expression, place)
-            self.of_constants[place] = 0.0 if slope is None else inner(self.weights, self.at(slope))
-        return self.of_constants[place]
-
-    def at(self, expression: Expression) -> Array:
-        return self.execution.values_of(expression, self.execution.x, self.execution.y)
-
-    def weighted(self, expression: Expression) -> Array:
-        """P_ij times the values of an expression, in place of these where that can be."""
-        values = self.at(expression)
-        fixed = isinstance(values, np.ndarray) and not values.flags.writeable  # one number for all
-        if fixed or values.dtype != self.weights.dtype:
-            return self.weights * values
-        values *= self.weights
-        return values
-
-    def scale_sums(self, number: Number) -> Array | None:
-        """Σ_ij P_ij ∂k/∂s_k for all scales s_k of a number at once, where products do it."""
-        view = number.view
-        outer = derivative(self.expression, number)
-        if outer is None or view.unit or number.kind not in SCALED:
-            return None
-        weights = self.weighted(outer)
-        x, y = (side.seen(view, "float64") for side in (self.execution.x, self.execution.y))
-        rates = 1.0 / beside(view.scales, x)
-        if number.kind == "coordinate_sum":
-            return rates * self.term_sums(_radial_slope(number), weights, x, y)
-        middle = y.mean(axis=0) if number.kind == "squared_distance" else 0.0
-        x, y = x - middle, y - middle
-        few = x.shape[1] <= FEW_COLUMNS
-        ones = namespace(y).ones_like(y[:, :1])
-        with single_threaded_blas() if few else nullcontext():
-            sums = weights @ namespace(y).concat([y, ones], axis=1)  # read once for both
-        across, own = (x * sums[:, :-1]).sum(axis=0), sums[:, -1:]
-        if number.kind == "product":
-            return 2.0 * rates * across
-        other = weights.sum(axis=0)[:, None]
-        return 2.0 * rates * ((own * x**2).sum(axis=0) + (other * y**2).sum(axis=0) - 2.0 * across)
-
-    def term_sums(self, term: Expression, weights: Array, x: Array, y: Array) -> Array:
-        compiled = getattr(self.execution, "coordinate_moments", None)
-        if compiled is not None:
-            return compiled(term, weights, x, y, np.ones((len(y), 1))).sum(axis=(0, 1))
-        columns = [{X: x[:, k, None], Y: y[None, :, k]} for k in range(x.shape[1])]
-        sums = [(weights * self.execution.evaluate(term, numbers)).sum() for numbers in columns]
-        return namespace(x).stack(sums)
-
-    def of_map(self, kernel: Any, name: str, matrix: np.ndarray) -> np.ndarray:
-        """Σ_ij P_ij ∂k/∂A for a linear map A: the sum over all numbers that see points through A.
-
-        Which rows of A each of them sees is told by a change of A.
-        """
-        change = np.random.default_rng(0).uniform(1.0, 2.0, matrix.shape)
-        other = kernel.with_(**{name: matrix + change}).expression()
-        if not _same_form(self.expression, other, maps=True):
-            raise _OtherForm
-        total = np.zeros(matrix.shape)
-        pairs = zip(_numbers(self.expression), _numbers(other), strict=True)
-        for number, twin in pairs:
-            if number.view.matrix is None:
-                continue
-            moved = np.array(twin.view.matrix) - np.array(number.view.matrix)
-            if not moved.any():
-                continue
-            near = (
-                np.abs(moved[:, None, :] - change).max(axis=2)
-                if moved.shape[1:] == change.shape[1:]
-                else None
-            )
-            if near is None or number.view.unit or not (near.min(axis=1) < 1e-9).all():
-                raise _OtherForm  # A is multiplied by another map
-            np.add.at(total, near.argmin(axis=1), as_numpy(self.map_sums(number)))
-        return total
-
-    def map_sums(self, number: Number) -> Any:
-        """Σ_ij P_ij ∂k/∂B for a number of the points diag(s) B x."""
-        outer = derivative(self.expression, number)
-        view, sides = number.view, (self.execution.x, self.execution.y)
-        x, y = (side.seen(View(view.columns), "float64") for side in sides)
-        u, v = (side.seen(view, "float64") for side in sides)
-        scales = 1.0 if view.scales is None else beside(view.scales, x)[:, None]
-        if outer is None:
-            return 0.0 * (u[:1].T @ x[:1])
-        if number.kind.startswith("coordinate"):
-            return scales * self.term_map_sums(
-                number, self.weighted(self.factor_of(outer, number)), (x, y), (u, v)
-            )
-        weights = self.weighted(outer)
-        rows, columns = weights.sum(axis=1)[:, None], weights.sum(axis=0)[:, None]
-        match number.kind:
-            case "product":
-                return scales * (u.T @ (weights @ y) + v.T @ (weights.T @ x))
-            case "squared_distance":
-                middle, image = y.mean(axis=0), v.mean(axis=0)
-                x, y, u, v = x - middle, y - middle, u - image, v - image
-                across = u.T @ (weights @ y) + v.T @ (weights.T @ x)
-                return 2.0 * scales * (u.T @ (rows * x) + v.T @ (columns * y) - across)
-            case "x_norm":
-                return 2.0 * scales * (u.T @ (rows * x))
-            case "y_norm":
-                return 2.0 * scales * (v.T @ (columns * y))
-        raise _OtherForm
-
-    def factor_of(self, outer: Expression, number: Number) -> Expression:
-        """A product over coordinates is differentiated as its value times a sum."""
-        return outer if number.kind == "coordinate_sum" else outer * number
-
-    def term_map_sums(self, number: Number, weights: Array, points: Any, images: Any) -> Any:
-        """The same for a sum or product of a term t over coordinates: Σ_ij W_ij (t_x x + t_y y)."""
-        (x, y), (u, v), rows = points, images, []
-        assert number.term is not None
-        slopes = [derivative(number.term, side) for side in (X, Y)]
-        for k in range(u.shape[1]):
-            numbers, total = {X: u[:, k, None], Y: v[None, :, k]}, 0.0 * x[0]
-            whole = (
-                weights
-                if number.kind == "coordinate_sum"
-                else weights / self.execution.evaluate(number.term, numbers)
-            )
-            for axis, (slope, side) in enumerate(zip(slopes, (x, y), strict=True)):
-                if slope is not None:
-                    own = (whole * self.execution.evaluate(slope, numbers)).sum(axis=1 - axis)
-                    total = total + own @ side
-            rows.append(total)
-        return namespace(x).stack(rows)
-
-
-FEW_COLUMNS = 32  # up to which the threads of BLAS would wait longer than they work
-SCALED = ("squared_distance", "product", "coordinate_sum")
-
-
-# ---- derivatives in one constant -----------------------------------------------------------------
-
-
-def _derivative(expression: Expression, place: Place) -> Expression | None:
-    """∂k/∂p for a constant p; None where it is 0, or a twin that has slopes stands for p."""
-    if isinstance(place, Parameter):
-        return derivative(expression, place)
-    number, what = place
-    outer = derivative(expression, number)
-    if outer is None:
-        return None
-    inside = (
-        _term_slope(number, what) if isinstance(what, Parameter) else _scale_slope(number, what)
-    )
-    return None if inside is None else outer * inside
-
-
-def _term_slope(number: Number, parameter: Parameter) -> Expression | None:
-    """∂/∂p of a sum or product over coordinates; of a product, its value times Σ_k t'/t."""
-    assert number.term is not None
-    slope = derivative(number.term, parameter)
-    if slope is None:
-        return None
-    if number.kind == "coordinate_sum":
-        return coordinate_sum(slope, number.view)
-    return number * coordinate_sum(slope / number.term, number.view)
-
-
-def _scale_slope(number: Number, j: int) -> Expression:
-    """∂/∂s_j of a number of the points s ∘ x: a number of coordinate j alone."""
-    view = number.view
-    assert view.scales is not None
-    if view.unit:
-        raise _OtherForm
-    if view.matrix is not None:
-        alone = replace(view, matrix=(view.matrix[j],), scales=(view.scales[j],))
-    else:
-        column = j if view.columns is None else view.columns[j]
-        alone = replace(view, columns=(column,), scales=(view.scales[j],))
-    rate = 1.0 / view.scales[j]
-    match number.kind:
-        case "product" | "squared_distance" | "x_norm" | "y_norm":
-            return (2.0 * rate) * replace(number, view=alone)
-        case "x_length" | "y_length":
-            norm = number.kind.replace("length", "norm")
-            return rate * (Number(norm, alone) * reciprocal_root(Number(norm, view)))
-    slope = _radial_slope(number)
-    assert number.term is not None
-    if number.kind == "coordinate_sum":
-        return rate * coordinate_sum(slope, alone)
-    return rate * (number * coordinate_sum(slope / number.term, alone))
-
-
-def _radial_slope(number: Number) -> Expression:
-    """x t_x + y t_y for the term t of a sum or product over coordinates."""
-    assert number.term is not None
-    parts = [
-        coordinate * slope
-        for coordinate in (X, Y)
-        if (slope := derivative(number.term, coordinate)) is not None
-    ]
-    return parts[0] if len(parts) == 1 else parts[0] + parts[1]

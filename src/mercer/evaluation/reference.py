@@ -105,9 +105,9 @@ class Reference:
     def parameter_gradient(
         self, left: np.ndarray, right: np.ndarray | None = None, names: Names = None
     ) -> dict[str, Any]:
-        from mercer.evaluation import parameters
+        from mercer.evaluation import parameter_gradients
 
-        return parameters.parameter_gradient(self, left, right, names)
+        return parameter_gradients.parameter_gradient(self, left, right, names)
 
     def values_of(self, expression: Expression, x: Any, y: Any) -> np.ndarray:
         """All values of an expression, stored."""

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from mercer.evaluation import gradients, parameters, reference
+from mercer.evaluation import gradients, parameter_gradients, reference
 from mercer.evaluation.cpu import loops
 from mercer.evaluation.cpu.moments import coordinate_moments
 from mercer.evaluation.cpu.operands import OperandPlan, Packed, operand_plan
@@ -168,7 +168,7 @@ class Cpu(Tiled):
     def parameter_gradient(
         self, left: np.ndarray, right: np.ndarray | None = None, names: Names = None
     ) -> dict[str, Any]:
-        return parameters.parameter_gradient(self, left, right, names)
+        return parameter_gradients.parameter_gradient(self, left, right, names)
 
     def _of(self, expression: Expression, x: Any, y: Any) -> Cpu:
         """The execution of another expression, on other points."""

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from mercer.evaluation import gradients, parameters
+from mercer.evaluation import gradients, parameter_gradients
 from mercer.evaluation.execution import (
     Adapted,
     Affine,
@@ -171,7 +171,7 @@ class OnDevice:
     ) -> dict[str, Any]:
         if self.kernel.expression() is None:
             return {}  # there are differences only
-        return parameters.parameter_gradient(self, left, right, names)
+        return parameter_gradients.parameter_gradient(self, left, right, names)
 
     def values_of(self, expression: Expression, x: Any, y: Any) -> torch.Tensor:
         """All values of an expression, stored."""
