@@ -27,6 +27,8 @@ class Tuning:
     tried : float
         Steps in two coefficients for each point and square of the number of features that come
         first where there are more: they take about a tenth of the time, and often are enough.
+    few : int
+        Of these at least so many, or two for each point: about a millisecond.
     most_features : int
         Columns of Φ at most: a Newton step factors a matrix of this order.
     iterations : int
@@ -41,6 +43,7 @@ class Tuning:
 
     fewest: int = 100
     tried: float = 1.5e-4
+    few: int = 1000
     most_features: int = 500
     iterations: int = 100
     back: float = 0.995

@@ -34,7 +34,7 @@ def polish(ascent: Ascent, gram: Gram, rows: Rows, size: int, limit: int, goal: 
     for _ in range(ascent.tuning.attempts):
         if ascent.relative_gap <= goal or ascent.steps >= limit or ascent.stopped:
             break
-        solved = _solve_for_free(ascent, gram, rows)
+        solved = solve_for_free(ascent, gram, rows)
         if ascent.relative_gap <= goal:
             return  # as it was just computed
         if ascent.stalled and not solved:
@@ -49,7 +49,7 @@ def polish(ascent: Ascent, gram: Gram, rows: Rows, size: int, limit: int, goal: 
         ascent.recompute(gram, rows)
 
 
-def _solve_for_free(ascent: Ascent, gram: Gram, rows: Rows) -> bool:
+def solve_for_free(ascent: Ascent, gram: Gram, rows: Rows) -> bool:
     """One system after another, as bounds are met; whether the gap fell."""
     before = ascent.alpha.copy(), ascent.values.copy(), ascent.relative_gap
     for _ in range(ascent.tuning.systems):

@@ -21,7 +21,7 @@ from mercer.solvers.driver import Callback, Progress, State
 from mercer.solvers.dual.ascent import Ascent, HardMargin, Listener
 from mercer.solvers.dual.interior import TUNING as INTERIOR
 from mercer.solvers.dual.interior import interior_point, suits
-from mercer.solvers.dual.polish import goal_of_polish, polish
+from mercer.solvers.dual.polish import goal_of_polish, polish, solve_for_free
 from mercer.solvers.dual.rows import FusedRows, Rows, peak_of, rows_of
 from mercer.solvers.dual.terms import Terms, check_loss
 from mercer.solvers.dual.tuning import Tuning
@@ -286,15 +286,21 @@ class Work:
             ascent.certify()
 
     def _ends_soon(self, ascent: Ascent, features: int) -> bool:
-        """Whether the steps that are tried first are enough."""
+        """Whether the steps that are tried first are enough, and a linear system to polish them."""
         n, solver = len(ascent.alpha), self.solver
-        share = INTERIOR.tried * features**2
-        each = solver.tuning.steps_before_polish if n < INTERIOR.fewest else share
-        some = min(int(each * n), self.limit)
-        if some < n:
+        some = max(INTERIOR.tried * features**2 * n, min(2 * n, INTERIOR.few))
+        if n < INTERIOR.fewest:
+            some = solver.tuning.steps_before_polish * n
+        some = min(int(some), self.limit)
+        rows = cast(Rows, self.rows)
+        ascent.run(rows, solver.tolerance, solver.working_set, some)
+        if ascent.goes_on(solver.tolerance, self.limit):
             return False
-        ascent.run(cast(Rows, self.rows), solver.tolerance, solver.working_set, some)
-        return not ascent.goes_on(solver.tolerance, self.limit)
+        goal = goal_of_polish(ascent, solver.tolerance) if n >= INTERIOR.fewest else None
+        if goal is not None and not ascent.stopped and ascent.relative_gap > goal:
+            solve_for_free(ascent, self.gram, rows)
+            return ascent.relative_gap <= goal
+        return True
 
     def _within_time(self, listener: Listener | None) -> Listener | None:
         """Stop at the deadline, too."""
