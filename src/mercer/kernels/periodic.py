@@ -142,6 +142,7 @@ class PeriodicBernoulli(_Periodic):
         factor = (-1) ** (s - 1) * (2 * math.pi) ** (2 * s) / math.factorial(2 * s)
         coefficients = [factor * float(c) for c in bernoulli_coefficients(s)]
         coefficients[0] += 1.0
+        # the slope of |x − y| is 0 at 0, so that those of the kernel are the mean of both sides
         return coordinate_product(polynomial(coefficients, apart * apart - apart))
 
     def facts(self, dimension: int | None = None) -> Facts:
@@ -159,9 +160,10 @@ class PeriodicBernoulli(_Periodic):
 def bernoulli_coefficients(order: int) -> tuple[Fraction, ...]:
     """The coefficients of B_{2s}(u) in v = u² − u, lowest first.
 
-    B_{2s} is even around ½, so it is a polynomial p in v, which is the same for u and 1 − u and
-    loses fewer digits than powers of u − ½. From B_{2s}'' = 2s(2s − 1) B_{2s−2}, where
-    p(v)'' = (4v + 1) p''(v) + 2p'(v), and ∫₀¹ B_{2s} = 0.
+    B_{2s} is even around ½, so it is a polynomial p in v, which is the same for u and 1 − u. Its
+    terms stay within 2.4 times the largest value of the kernel; those in (u − ½)² reach 7 times.
+    The coefficients follow from B_{2s}'' = 2s(2s − 1) B_{2s−2}, the second derivative of p(v) in u
+    being (4v + 1) p''(v) + 2p'(v), and from ∫₀¹ B_{2s} = 0.
 
     >>> [str(c) for c in bernoulli_coefficients(2)]
     ['-1/30', '0', '1']
