@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 from sklearn.base import clone
 
-from benchmarks.measure import Row, measured
+from benchmarks.measure import Forecasts, Row, measured
 from benchmarks.spine import Effort
 from mercer.kernels import (
     ArcCosine,
@@ -714,7 +714,7 @@ def automatic(effort: Effort) -> Iterator[Row]:
     from mercer import KernelRidge
     from mercer.solvers.automatic import choose
 
-    ratios, losses, told = [], [], []
+    forecasts = Forecasts()
     for n, d, count in CELLS:
         n, count = rows_of(effort, n), None if count is None else rows_of(effort, count)
         X = normal(n, d)
@@ -731,28 +731,9 @@ def automatic(effort: Effort) -> Iterator[Row]:
             name = "Newton" if count else type(solver).__name__
             found[name] = min(wall(lambda: model.fit(X, y))[0] for _ in range(2))  # noqa: B023
             compiling = max(compiling, first - found[name])
-        taken = found[chosen.name]
-        ratios.append(max(chosen.seconds / taken, taken / chosen.seconds))
-        losses.append(taken / min(found.values()))
-        told.append(
-            f"({n:,}, {d}, {count or 'all'}) {chosen.name} {chosen.seconds:.2g}/{taken:.2g} s, "
-            f"compiling {compiling:.1g} s"
-        )
-    yield Row(
-        f"predicted time off by, at worst of {len(CELLS)} cells",
-        max(ratios),
-        "×",
-        floor=3.0,
-        larger_is_better=False,
-        note="predicted/measured: " + "; ".join(told),
-    )
-    yield Row(
-        "time of the choice over that of the best candidate, at worst",
-        max(losses),
-        "×",
-        floor=1.5,
-        larger_is_better=False,
-    )
+        case = f"{n:,}, {d}, {count or 'all'}"
+        forecasts.add(case, chosen, found, f", compiling {compiling:.1g} s")
+    yield from forecasts.rows()
 
 
 def in_blocks(effort: Effort) -> Iterator[Row]:

@@ -124,6 +124,38 @@ def faster(work: str, times: Mapping[str, float], peer: str, entries: int, **mor
     )
 
 
+class Forecasts:
+    """Times that the automatic choice predicted, beside those of all its candidates."""
+
+    def __init__(self) -> None:
+        self.ratios: list[float] = []
+        self.losses: list[float] = []
+        self.notes: list[str] = []
+
+    def add(self, case: str, chosen: Any, found: Mapping[str, float], more: str = "") -> None:
+        taken = found[chosen.name]
+        self.ratios.append(max(chosen.seconds / taken, taken / chosen.seconds))
+        self.losses.append(taken / min(found.values()))
+        self.notes.append(f"({case}) {chosen.name} {chosen.seconds:.2g}/{taken:.2g} s{more}")
+
+    def rows(self) -> Iterator[Row]:
+        yield Row(
+            f"predicted time off by, at worst of {len(self.ratios)} cells",
+            max(self.ratios),
+            "×",
+            floor=3.0,
+            larger_is_better=False,
+            note="predicted/measured: " + "; ".join(self.notes),
+        )
+        yield Row(
+            "time of the choice over that of the best candidate, at worst",
+            max(self.losses),
+            "×",
+            floor=1.5,
+            larger_is_better=False,
+        )
+
+
 def interleaved(works: Mapping[str, Work], repeats: Mapping[str, int] | int) -> dict[str, float]:
     """The best time of each work in seconds; they take turns, so that all see the same machine.
 

@@ -25,6 +25,7 @@ from benchmarks.data import MissingData, household_split, mnist, path, table
 from benchmarks.measure import (
     MEGABYTE,
     Effort,
+    Forecasts,
     Groups,
     Row,
     interleaved,
@@ -554,7 +555,7 @@ CELLS = tuple(
 
 
 def automatic(effort: Effort) -> Iterator[Row]:
-    ratios, losses, told = [], [], []
+    forecasts = Forecasts()
     for n, d, count in CELLS:
         n = effort.size(n)
         rng = np.random.default_rng(0)
@@ -568,28 +569,8 @@ def automatic(effort: Effort) -> Iterator[Row]:
             name: min(_seconds_of(name, kernel, X, y, count) for _ in range(3))
             for name in (["Newton"] if count else ["Direct", "ConjugateGradient"])
         }
-        taken = found[chosen.name]
-        ratio = chosen.seconds / taken
-        ratios.append(max(ratio, 1 / ratio))
-        losses.append(taken / min(found.values()))
-        told.append(
-            f"({n:,}, {d}, {count or 'all'}) {chosen.name} {chosen.seconds:.2g}/{taken:.2g} s"
-        )
-    yield Row(
-        f"predicted time off by, at worst of {len(CELLS)} cells",
-        max(ratios),
-        "×",
-        floor=3.0,
-        larger_is_better=False,
-        note="predicted/measured: " + "; ".join(told),
-    )
-    yield Row(
-        "time of the choice over that of the best candidate, at worst",
-        max(losses),
-        "×",
-        floor=1.5,
-        larger_is_better=False,
-    )
+        forecasts.add(f"{n:,}, {d}, {count or 'all'}", chosen, found)
+    yield from forecasts.rows()
 
 
 def _seconds_of(name: str, kernel: Any, X: Any, y: Any, count: int | None) -> float:

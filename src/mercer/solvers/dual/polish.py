@@ -80,7 +80,7 @@ def _step(ascent: Ascent, inner: np.ndarray, free: np.ndarray) -> bool:
     slopes = ascent.values[free] - target + curvature * a + t.kink * np.sign(a)
     members = (t.labels[free][:, None] == np.arange(t.groups)).astype(np.float64)
     change = _towards(matrix, slopes, members, ascent.tuning.least_pivot)
-    if t.kink > 0:
+    if t.kink > 0:  # the slope ε·sign(a) holds on one side of 0, so a step ends there
         low, high = np.where(a > 0, 0.0, low), np.where(a < 0, 0.0, high)
     with np.errstate(divide="ignore", invalid="ignore"):
         reach = np.where(change > 0, (high - a) / change, (low - a) / change)
@@ -88,10 +88,11 @@ def _step(ascent: Ascent, inner: np.ndarray, free: np.ndarray) -> bool:
     nearest = float(reach.min())
     moved = np.clip(a + min(1.0, nearest) * change, low, high)
     if nearest < 1.0:
+        # set to its bound, not moved there: rounding would leave it free in the next system
         first = int(reach.argmin())
         moved[first] = high[first] if change[first] > 0 else low[first]
     ascent.alpha[free] = moved
-    ascent.values[free] += inner @ (moved - a)
+    ascent.values[free] += inner @ (moved - a)  # the next system needs no other rows of Kα
     return nearest >= 1.0
 
 
