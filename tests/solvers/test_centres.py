@@ -46,6 +46,7 @@ from mercer.solvers.preconditioners import (
     memory_needed,
     stores_rows,
 )
+from mercer.solvers.workload import Workload
 
 N, M, RIDGE = 300, 12, 1e-3
 KERNEL = Gaussian(0.8)
@@ -559,3 +560,30 @@ def test_rows_are_not_stored_beyond_the_memory_budget():
         assert stores_rows(problem, 100) is expected
     squared = Problem.on_centres(Gram(KERNEL, rows.x, rows.y), labels, Squared(), 1e-3)
     assert not stores_rows(squared, 100)
+
+
+# ---- many classes --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("classes", "n", "count"), [(12, 900, 150), (26, 1000, 150)])
+def test_classes_on_centres_take_as_few_steps_as_on_all_points(classes, n, count):
+    """And about as many passes as were foreseen; with one factor for all classes it was twice."""
+    random = np.random.default_rng(0)
+    forms = random.uniform(2.0, 13.0, (classes, 1, 16)) + random.normal(0, 1.5, (classes, 3, 16))
+    y = random.integers(0, classes, n)
+    points = forms[y, random.integers(0, 3, n)] + 3.5 * random.standard_normal((n, 16))
+    kernel, ridge = Gaussian(15.0), 1.0 / (30.0 * n)
+    targets = np.eye(classes)[y]
+    gram = kernel.gram(points, points[:count])
+    few = Problem.on_centres(gram, targets, Multinomial(), ridge, fit_intercept=True)
+    every = Problem(kernel.gram(points), targets, Multinomial(), ridge, fit_intercept=True)
+    steps, solutions = [], []
+    for problem in (few, every):
+        solution = Newton(1e-6).solve(problem)
+        assert solution.status.converged
+        steps.append(sum(solution.history["inner_steps"]))
+        solutions.append(solution)
+    passes = solutions[0].history["products"][-1]
+    foreseen = Workload.of(gram, Multinomial(), classes).passes
+    assert steps[0] <= 1.5 * steps[1]
+    assert passes / 1.5 <= foreseen <= 1.5 * passes
