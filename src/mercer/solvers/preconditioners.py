@@ -569,23 +569,26 @@ class ClassHessians:
 
     def __init__(self, space: Any, bends: Array, ridge: float, count: int) -> None:
         self.space, self.drawn = space, list[tuple[np.ndarray, Array]]()
+        draws = uniform(space.solver.random_state, bends, same=True)  # for all classes
         for k in range(bends.shape[1]):
-            rows, chances = _drawn_by(bends[:, k], count, space.solver.random_state)
-            weights = bends[beside(rows, bends), k] / beside(chances, bends)
-            self.drawn.append((rows, weights))
+            own = bends[:, k]
+            rows, chances = _drawn_by(own, count, draws)
+            self.drawn.append((rows, own[beside(rows, own)] / beside(chances, own)))
         self.shares = SAMPLING.free_share * namespace(bends).sum(bends, axis=0) + space.floor
         self.factorise(ridge)
 
     def factorise(self, ridge: float) -> None:
         """Take another λ with the same rows."""
         self.blocks, self.roots = list[Array](), list[Array]()
+        values = self.space.size * sum(len(rows) for rows, _ in self.drawn)
+        many = values > self.space.tuning.few
         for k in range(len(self.drawn)):
             block, roots = self._block(k, ridge)
             inner = linalg.shift_diagonal(block @ block.T, 1.0)
             largest = float(namespace(inner).max(namespace(inner).sum(abs(inner), axis=1)))
             factor = replace(linalg.cholesky(inner, overwrite=True), refined=False)
             # in float32 the least values of I − WᵀW, one over this, are still exact to a hundredth
-            single = 100.0 * float(np.finfo(np.float32).eps) * largest < 1.0
+            single = many and 100.0 * float(np.finfo(np.float32).eps) * largest < 1.0
             self.blocks.append(
                 to_precision(factor.half_solve(block), "float32" if single else "float64")
             )
@@ -611,7 +614,9 @@ class ClassHessians:
             scaled = residual[:, k] / roots
             low = to_precision(scaled, block.dtype)
             columns.append((scaled - to_precision(block.T @ (block @ low), "float64")) / roots)
-        return namespace(residual).stack(columns, axis=1)
+        xp = namespace(residual)
+        solved = xp.stack(columns, axis=1)
+        return solved - xp.mean(solved, axis=1)[:, None]  # what all classes share changes nothing
 
 
 def class_rows(rows: int, centres: int, classes: int, memory: Memory = None) -> int:
@@ -802,12 +807,13 @@ class SampledHessians:
         del pilot  # its memory goes first
         shares = xp.clip(shares / xp.sum(shares), min=0.5 / rows)
         shares = xp.where(factors != 0, shares, 0.0)
-        second = self._of(factors, *_drawn_by(shares, fewer, seed))
+        draws = uniform(seed, shares)
+        second = self._of(factors, *_drawn_by(shares, fewer, draws))
         scores = xp.clip(self._leverages(second, factors), max=1.0)
         del second
         shares = xp.maximum(shares, scores / xp.sum(scores))
-        drawn = _drawn_by(shares, count, seed)
-        del scores, shares  # a number for each row, beside the largest arrays
+        drawn = _drawn_by(shares, count, draws)
+        del scores, shares, draws  # a number for each row, beside the largest arrays
         return self._of(factors, *drawn), *drawn
 
     def _uniform(
@@ -898,10 +904,10 @@ class SampledHessians:
         return width, self.space.columns, operator.machine.float64_factor if slow else 1.0
 
 
-def _drawn_by(shares: Array, count: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
-    """About so many rows with chances ∝ shares, and these chances."""
+def _drawn_by(shares: Array, count: int, draws: Array) -> tuple[np.ndarray, np.ndarray]:
+    """About so many rows with chances ∝ shares, by a uniform draw of each, and these chances."""
     chances = inclusion_chances(shares, count)
-    chosen = namespace(chances).nonzero(uniform(seed, chances) < chances)[0]
+    chosen = namespace(chances).nonzero(draws < chances)[0]
     return as_numpy(chosen), as_numpy(chances[chosen])
 
 
