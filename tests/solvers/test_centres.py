@@ -567,7 +567,7 @@ def test_rows_are_not_stored_beyond_the_memory_budget():
 
 @pytest.mark.parametrize(("classes", "n", "count"), [(12, 900, 150), (26, 1000, 150)])
 def test_classes_on_centres_take_as_few_steps_as_on_all_points(classes, n, count):
-    """And about as many passes as were foreseen; with one factor for all classes it was twice."""
+    """And as many passes as were foreseen; one factor for all classes took twice the steps."""
     random = np.random.default_rng(0)
     forms = random.uniform(2.0, 13.0, (classes, 1, 16)) + random.normal(0, 1.5, (classes, 3, 16))
     y = random.integers(0, classes, n)
@@ -585,5 +585,5 @@ def test_classes_on_centres_take_as_few_steps_as_on_all_points(classes, n, count
         solutions.append(solution)
     passes = solutions[0].history["products"][-1]
     foreseen = Workload.of(gram, Multinomial(), classes).passes
-    assert steps[0] <= 1.5 * steps[1]
+    assert steps[0] <= steps[1]
     assert passes / 1.5 <= foreseen <= 1.5 * passes

@@ -318,8 +318,8 @@ class SamplingTuning:
         Of the excess that a step leaves, at most.
     class_steps : pair of float
         Steps of conjugate gradients for a digit of the gap of a multinomial loss, and what grows
-        with the logarithm of the share of rows that a preconditioner is not of (six fits of 3 to
-        26 classes, 2,000 to 30,000 rows, 200 to 1,000 centres took 31 to 108 steps: within 1.5).
+        with the logarithm of the share of rows that a preconditioner is not of (five fits of 3 to
+        26 classes, 5,000 to 30,000 rows, 300 to 1,000 centres took 19 to 42 steps: within 1.3).
     free_share : float
         Of the curvature in a constant, what holds it in the block of a class beside its rows.
     stale : float
@@ -341,7 +341,7 @@ class SamplingTuning:
     begin: float = 1e-6
     inexact: float = 2.0
     slowest: float = 0.8
-    class_steps: tuple[float, float] = (6.3, 2.8)
+    class_steps: tuple[float, float] = (3.5, 1.1)
     free_share: float = 0.01
     stale: float = 0.2
     corrections: int = 2
@@ -562,7 +562,7 @@ class ClassHessians:
 
     D is λ, and for the constant a small share of its curvature. A row bends its own class and the
     few that it might belong to: the mean curvature of all classes is too small for these and too
-    large for the others, by up to the number of classes, and one factor of it takes about twice as
+    large for the others, by up to the number of classes, and one factor of it takes four times as
     many steps. Each block has few rows of its own, drawn by their curvature there. Of them, as
     B = R D^(-½) with LLᵀ = I + BBᵀ, W = L⁻¹B is stored, and P⁻¹ = D^(-½)(I − WᵀW)D^(-½).
     """
@@ -953,7 +953,7 @@ def passes_for_classes(
     A digit of the gap takes more steps where its rows are fewer of all.
 
     >>> few, many = (passes_for_classes(n, 1000, 26, 1e-6, 8) for n in (6_000, 60_000))
-    >>> 40 < few < many < 120
+    >>> 25 < few < many < 60
     True
     """
     drawn = classes * class_rows(rows, centres, classes, memory)
