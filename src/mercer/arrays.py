@@ -143,8 +143,10 @@ def identity(size: int, like: Array) -> Array:
     return namespace(like).eye(size, dtype=like.dtype, device=like.device)
 
 
-def uniform(seed: int, like: Array) -> Array:
+def uniform(seed: int, like: Array, *, same: bool = False) -> Array:
     """Independent random numbers in [0, 1), one for each row of an array, beside its rows.
+
+    With `same` those of a tensor are NumPy's, which takes longer on a card.
 
     >>> import numpy
     >>> uniform(0, numpy.ones(3)).shape
@@ -153,7 +155,7 @@ def uniform(seed: int, like: Array) -> Array:
     xp = namespace(like)
     if getattr(xp, "takes_numpy", False):
         return xp.uniform(seed, like)
-    if is_tensor(like):
+    if is_tensor(like) and not same:
         generator = xp.Generator(like.device).manual_seed(seed)
         return xp.rand(like.shape[0], generator=generator, dtype=xp.float64, device=like.device)
     return beside(np.random.default_rng(seed).random(like.shape[0]), like)

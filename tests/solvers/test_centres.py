@@ -43,6 +43,7 @@ from mercer.solvers.preconditioners import sampling
 from mercer.solvers.preconditioners.memory import memory_needed, stores_rows
 from mercer.solvers.preconditioners.sampled_hessian import GeneralHessian, SampledHessian
 from mercer.solvers.preconditioners.sampling import inclusion_chances
+from mercer.solvers.workload import Workload
 
 N, M, RIDGE = 300, 12, 1e-3
 KERNEL = Gaussian(0.8)
@@ -612,3 +613,30 @@ def test_held_out_errors_of_a_flat_kernel_in_float32():
         risks.append([point.held_out_risk for point in path.points])
         assert path.space.count < 150
     np.testing.assert_allclose(risks[1], risks[0], rtol=0.5)
+
+
+# ---- many classes --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("classes", "n", "count"), [(12, 900, 150), (26, 1000, 150)])
+def test_classes_on_centres_take_as_few_steps_as_on_all_points(classes, n, count):
+    """And as many passes as were foreseen; one factor for all classes took twice the steps."""
+    random = np.random.default_rng(0)
+    forms = random.uniform(2.0, 13.0, (classes, 1, 16)) + random.normal(0, 1.5, (classes, 3, 16))
+    y = random.integers(0, classes, n)
+    points = forms[y, random.integers(0, 3, n)] + 3.5 * random.standard_normal((n, 16))
+    kernel, ridge = Gaussian(15.0), 1.0 / (30.0 * n)
+    targets = np.eye(classes)[y]
+    gram = kernel.gram(points, points[:count])
+    few = Problem.on_centres(gram, targets, Multinomial(), ridge, fit_intercept=True)
+    every = Problem(kernel.gram(points), targets, Multinomial(), ridge, fit_intercept=True)
+    steps, solutions = [], []
+    for problem in (few, every):
+        solution = Newton(1e-6).solve(problem)
+        assert solution.status.converged
+        steps.append(sum(solution.history["inner_steps"]))
+        solutions.append(solution)
+    passes = solutions[0].history["products"][-1]
+    foreseen = Workload.of(gram, Multinomial(), classes).passes
+    assert steps[0] <= steps[1]
+    assert passes / 1.5 <= foreseen <= 1.5 * passes

@@ -33,7 +33,12 @@ from mercer.solvers.preconditioners.low_rank import (
     most_columns,
 )
 from mercer.solvers.preconditioners.memory import memory_needed
-from mercer.solvers.preconditioners.sampling import expected_steps, sample_size
+from mercer.solvers.preconditioners.sampling import (
+    class_rows,
+    expected_steps,
+    passes_for_classes,
+    sample_size,
+)
 from mercer.solvers.problem import Solver
 from mercer.solvers.splitting import Splitting
 
@@ -529,6 +534,9 @@ def _of_loss(
     seconds, memory = TUNING.start, 64.0 * n * outputs
     if isinstance(solver, Newton):
         product = 0.5 * pairs * rates.value_seconds * (1 + 0.15 * (outputs - 1))
+        if points.machine.uses_numpy and 4.0 * pairs <= memory_budget(None):  # K is stored
+            each = pairs * outputs / rates.multiply_adds["float32"]
+            product = min(product, 0.5 * pairs * rates.value_seconds / TUNING.products + each)
         seconds += TUNING.products * product
     elif isinstance(solver, DualAscent):
         seconds += TUNING.dual_rows * pairs * rates.value_seconds * outputs
@@ -574,14 +582,23 @@ def _on_centres(
     machine = points.machine
     # NumPy's arrays take a triangular system with the sample, others half a product of it
     factor = (1.2 if machine.uses_numpy else 0.6) * sample * count**2 / rates.multiply_adds[dtype]
+    passes = (expected_steps(n, count, sample, goal) + 2.0) * (1.0 if newton == 1 else 0.5 * newton)
+    if loss.is_multiclass:
+        drawn = class_rows(n, count, outputs)
+        factor = 1.5 * outputs * drawn**2 * count / rates.multiply_adds["float64"]
+        passes = passes_for_classes(n, count, outputs, goal, newton)
     factor = newton * factor + count**3 / 2 / rates.multiply_adds["float64"]
     if count < asked:  # all of them are pivots, with a column for each
         factor += n * count**2 / rates.multiply_adds[dtype]
-    passes = (expected_steps(n, count, sample, goal) + 2.0) * (1.0 if newton == 1 else 0.5 * newton)
     value = dict(TUNING.two_sides)[dtype] * rates.value_seconds * (1 + 0.15 * (outputs - 1))
     memory = memory_needed(n, asked, outputs, points.dtype, loss=loss)
     slow = TUNING.exact_passes * (machine.float64_factor - 1.0) if dtype == "float32" else 0.0
-    seconds = TUNING.launches * machine.launch + factor + (passes + slow) * n * count * value
+    spent = (passes + slow) * n * count * value
+    if newton > 1 and machine.keeps_rows:  # they are stored as soon as passes have cost as much
+        stored = n * count * (rates.value_seconds + 0.5 * count / rates.multiply_adds[dtype])
+        each = 2.0 * n * count * outputs / rates.multiply_adds["float32"]
+        spent = min(spent, 2.0 * stored + passes * each)
+    seconds = TUNING.launches * machine.launch + factor + spent
     return Candidate("Newton", solver, seconds, memory, False, centres=asked, passes=passes)
 
 

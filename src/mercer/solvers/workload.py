@@ -14,7 +14,12 @@ from mercer.points import PointSet
 from mercer.solvers.automatic import TUNING, product_rate
 from mercer.solvers.newton import default_tolerance
 from mercer.solvers.preconditioners.memory import memory_needed
-from mercer.solvers.preconditioners.sampling import expected_steps, sample_size
+from mercer.solvers.preconditioners.sampling import (
+    class_rows,
+    expected_steps,
+    passes_for_classes,
+    sample_size,
+)
 
 __all__ = ["Workload"]
 
@@ -38,6 +43,8 @@ class Workload:
         The relative duality gap at which the fit ends.
     newton : int
         How many Newton steps are foreseen; 1 for the square loss.
+    multiclass : bool
+        Whether the loss is one of all outputs together.
 
     Examples
     --------
@@ -54,6 +61,7 @@ class Workload:
     dtype: str
     goal: float
     newton: int
+    multiclass: bool = False
 
     @classmethod
     def of(
@@ -63,7 +71,8 @@ class Workload:
         (rows, centres), dtype = operator.shape, str(operator.dtype)
         goal = max(default_tolerance(loss, dtype), tolerance or 0.0)
         newton = 1 if isinstance(loss, Squared) else TUNING.newton_steps
-        return cls(rows, centres, outputs, operator.y, dtype, goal, newton)
+        multiclass = loss.is_multiclass
+        return cls(rows, centres, outputs, operator.y, dtype, goal, newton, multiclass)
 
     @property
     def width(self) -> int:
@@ -78,6 +87,9 @@ class Workload:
     @property
     def passes(self) -> float:
         """Passes in the precision of the points: where to begin, leverages, and the steps."""
+        if self.multiclass:
+            sizes = self.rows, self.centres, self.outputs
+            return passes_for_classes(*sizes, self.goal, self.newton)
         if self.newton > 1:
             steps = expected_steps(self.rows, self.centres, self.sample, self.goal)
             return 1.0 + 0.5 * steps * self.newton
@@ -90,6 +102,9 @@ class Workload:
     def seconds_beside(self) -> float:
         """Of what is no pass: the preconditioner and K_MM are factored."""
         sampled = 1.2 * self.newton * self.sample * self.centres**2
+        if self.multiclass:
+            drawn = class_rows(self.rows, self.centres, self.outputs)
+            sampled = 1.5 * self.newton * self.outputs * drawn**2 * self.centres
         return (sampled + self.centres**3) / product_rate(self.dtype, self.points)
 
     @property

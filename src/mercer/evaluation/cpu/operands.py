@@ -156,7 +156,10 @@ class RegisterOperand:
         part = points.slice(start, stop)
         raw = self.parts[1] in RAW
         seen = part.seen(self.view, self.dtype, centre) if raw else self._terms(part, 1)
-        return Packed(np.ascontiguousarray(_padded(seen, self.padding).T))
+        count, missing = len(seen), -len(seen) % self.padding
+        packed = np.empty((seen.shape[1], count + missing), self.dtype)
+        packed[:, :count], packed[:, count:] = seen.T, seen[-1:].T
+        return Packed(packed)
 
     def _terms(self, points: Any, side: int) -> np.ndarray:
         """The parts of every coordinate side by side; what is no coordinate is made in float64."""
