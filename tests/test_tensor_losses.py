@@ -177,8 +177,8 @@ REGRESSORS = {
         "squared_error", kernel=Gaussian(1.5), centres=KMeansPlusPlus(20, random_state=0)
     ),
     "quantiles": KernelQuantileRegressor([0.8, 0.2], kernel=Gaussian(1.5)),
-    "poisson": KernelPoissonRegressor(kernel=Gaussian(1.5)),
-    "poisson by name": KernelRegressor("poisson", kernel=Gaussian(1.5)),
+    "poisson": KernelPoissonRegressor(kernel=Gaussian(1.5), tol=1e-10),
+    "poisson by name": KernelRegressor("poisson", kernel=Gaussian(1.5), tol=1e-10),
 }
 CLASSIFIERS = {
     "logistic": KernelClassifier("log_loss", kernel=Gaussian(1.5)),

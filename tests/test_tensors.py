@@ -199,7 +199,7 @@ class TestSolvers:
         )
         theirs, ours = (
             ConjugateGradient(rank=rank).columns(
-                Problem(Gaussian().gram(a(X)), a(y), Squared(), 1e-2, a(weights))
+                Problem(Gaussian(0.5).gram(a(X)), a(y), Squared(), 1e-2, a(weights))
             )
             for a in (np.asarray, torch.tensor)
         )
