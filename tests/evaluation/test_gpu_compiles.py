@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import re
+import subprocess
 
 import pytest
 
@@ -25,6 +27,7 @@ from mercer.kernels import (  # noqa: E402
     Matern,
     RationalQuadratic,
     Sigmoid,
+    Spline,
 )
 from mercer.runtime.cache import load  # noqa: E402
 
@@ -79,7 +82,7 @@ def compiled(kernel, dtype, name, columns, middle=0.0, expression=None):
     product = FusedProduct(expression or kernel.expression(), *points, dtype, "float32")
     (_, launch), *_ = product.prepared()
     code = launch.operands.code
-    tile = tile_for(code, columns or 1)
+    tile = tile_for(code, columns or (16 if name == "reduce_many" else 1))
     function = getattr(load(source_of(code, columns, tile.by_elements, True)), name)
     fixed = {"BM": tile.rows, "BN": tile.columns, "T": 16}
     arrays = launch.operands.arrays
@@ -113,6 +116,16 @@ def test_products_with_one_column_compile(name):
 def test_exponentials_and_roots_are_instructions_of_the_card():
     ptx = compiled(KERNELS["composite"], torch.float32, "reduce", 1)["ptx"]
     assert ptx.count("ex2.approx.ftz.f32") == 2 * ptx.count("sqrt.approx.ftz.f32") > 0
+
+
+@pytest.mark.parametrize(("function", "columns"), [("reduce", 1), ("reduce_many", 0)])
+def test_what_is_held_of_rows_stays_in_registers(function, columns, tmp_path):
+    """For functions of ten coordinates with as many parts of a row alone as there are anywhere."""
+    code = compiled(Spline(), torch.float32, function, columns, middle=10.0)["cubin"]
+    (tmp_path / "code").write_bytes(code)
+    command = [triton.knobs.nvidia.cuobjdump.path, "--dump-resource-usage", tmp_path / "code"]
+    told = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    assert int(re.findall(r"STACK:(\d+)", told)[-1]) <= 16
 
 
 @pytest.mark.parametrize("function", ["reduce_many", "fill"])

@@ -16,7 +16,7 @@ from mercer.evaluation.gpu.elementary import needed
 from mercer.evaluation.gpu.plan import RESIDENT, STEP, OperandPlan, TileCode, stored_width
 from mercer.evaluation.program import StraightLine, written
 
-UNROLLED = 8  # coordinates that are held in registers; more are read again for each tile
+UNROLLED = 10  # coordinates that are held in registers; more are read again for each tile
 CLOSENESS = 1 / 32  # distances below this share of ‖x‖² + ‖y‖² are repaired
 # Numbers of rows and of tiles differ from call to call: compiled for multiples of 16 or for 1, code
 # would be compiled again for others, which takes seconds where points have many coordinates.
