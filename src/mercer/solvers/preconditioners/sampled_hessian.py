@@ -6,6 +6,7 @@ array library, in float64; `SpectralHessian` serves many λ at once, `ClassHessi
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -19,7 +20,7 @@ from mercer.evaluation.tiling import mirror
 from mercer.linalg.panels import add_lower_products, clear_small, factor_lower_triangle, solve_rows
 from mercer.operators import Gram
 from mercer.runtime.machine import CPU
-from mercer.runtime.threads import single_threaded_blas, spans
+from mercer.runtime.threads import run, single_threaded_blas, spans, thread_count
 
 
 @dataclass(frozen=True)
@@ -273,21 +274,28 @@ class ClassHessians:
         self.factorise(ridge)
 
     def factorise(self, ridge: float) -> None:
-        """Take another λ with the same rows."""
-        self.blocks, self.roots = list[Array](), list[Array]()
+        """Take another λ with the same rows.
+
+        Classes are factored side by side: threads of BLAS wait for each other at this size.
+        """
         values = self.space.size * sum(len(rows) for rows, _ in self.drawn)
-        many = values > self.space.tuning.few
-        for k in range(len(self.drawn)):
-            block, roots = self._block(k, ridge)
-            inner = linalg.shift_diagonal(block @ block.T, 1.0)
-            largest = float(namespace(inner).max(namespace(inner).sum(abs(inner), axis=1)))
-            factor = replace(linalg.cholesky(inner, overwrite=True), refined=False)
-            # in float32 the least values of I − WᵀW, one over this, are still exact to a hundredth
-            single = many and 100.0 * float(np.finfo(np.float32).eps) * largest < 1.0
-            self.blocks.append(
-                to_precision(factor.half_solve(block), "float32" if single else "float64")
-            )
-            self.roots.append(roots)
+        few, host = values <= self.space.tuning.few, self.space.operator.machine.uses_numpy
+        self.blocks: list[tuple[Array, Array]] = [()] * len(self.drawn)  # type: ignore[list-item]
+
+        def factor(k: int) -> None:
+            self.blocks[k] = self._factored(*self._block(k, ridge), few)
+
+        with single_threaded_blas() if host else nullcontext():
+            run(factor, range(len(self.drawn)), thread_count() if host else 1)
+
+    def _factored(self, block: Array, roots: Array, few: bool) -> tuple[Array, Array]:
+        """W of a class, in float32 where that is precise enough, and the roots of D."""
+        inner = linalg.shift_diagonal(block @ block.T, 1.0)
+        largest = float(namespace(inner).max(namespace(inner).sum(abs(inner), axis=1)))
+        factor = replace(linalg.cholesky(inner, overwrite=True), refined=False)
+        # in float32 the least values of I − WᵀW, one over this, are still exact to a hundredth
+        single = not few and 100.0 * float(np.finfo(np.float32).eps) * largest < 1.0
+        return to_precision(factor.half_solve(block), "float32" if single else "float64"), roots
 
     def _block(self, k: int, ridge: float) -> tuple[Array, Array]:
         """R D^(-½) of a class, and the roots of D."""
@@ -305,7 +313,7 @@ class ClassHessians:
     def solve(self, residual: Array) -> Array:
         """P⁻¹r, a column for each class."""
         columns = []
-        for k, (block, roots) in enumerate(zip(self.blocks, self.roots, strict=True)):
+        for k, (block, roots) in enumerate(self.blocks):
             scaled = residual[:, k] / roots
             low = to_precision(scaled, block.dtype)
             columns.append((scaled - to_precision(block.T @ (block @ low), "float64")) / roots)
