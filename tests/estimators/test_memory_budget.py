@@ -22,6 +22,7 @@ from mercer import (
 from mercer.errors import ApproximationWarning
 from mercer.estimators.classifier_cv import search_sizes
 from mercer.kernels import Gaussian
+from mercer.learning import GradientRounds
 from mercer.solvers import Direct, Splitting, interpolant
 
 BUDGET = 20 << 20
@@ -44,19 +45,27 @@ def budget(monkeypatch):
     monkeypatch.setenv("MERCER_MEMORY", "20MB")
 
 
+def peak_of(work):
+    """Bytes that a piece of work takes at most."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        work()  # code is compiled, which takes memory, too
+        tracemalloc.start()
+        try:
+            work()
+            return tracemalloc.get_traced_memory()[1]
+        finally:
+            tracemalloc.stop()
+
+
 @pytest.mark.parametrize("name", MODELS)
 def test_a_fit_stays_within_its_budget(name):
     model, y = MODELS[name]
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        model.fit(X, y)  # code is compiled, which takes memory, too
-        tracemalloc.start()
-        try:
-            model.fit(X, y)
-            peak = tracemalloc.get_traced_memory()[1]
-        finally:
-            tracemalloc.stop()
-    assert peak <= 1.05 * BUDGET
+    assert peak_of(lambda: model.fit(X, y)) <= 1.05 * BUDGET
+
+
+def test_rounds_of_learning_stay_within_the_budget():
+    assert peak_of(lambda: GradientRounds("full", rounds=2).learn(KERNEL, X, Y)) <= 1.05 * BUDGET
 
 
 def test_a_search_that_would_not_fit_takes_centres_and_says_so():

@@ -285,7 +285,9 @@ class _Path:
                 break
             if number < self.settings.rounds:
                 begun = time.perf_counter()
-                metrics = [self.next_metric(fit, rounds[-1]) for fit in search.fits(place)]
+                fits = [fit for fit, *_ in search.prepared(place[0])]
+                metrics = [self.next_metric(fit, rounds[-1]) for fit in fits]
+                del fits  # their matrices go before those of the next round
                 taken = (time.perf_counter() - begun) / len(metrics)
                 self.round_seconds = max(self.round_seconds, taken)
         return rounds
@@ -379,18 +381,13 @@ class _Search:
         """Fits at a lengthscale with what predicts held-out rows; the last one's are kept."""
         if self.at[0] != power:
             self.at = math.nan, []  # frees the matrices of the last one
+            scale, _ = self.path.values((power, 0))
             made = []
-            for fit, (_, held) in zip(self.fits((power, 0)), self.parts, strict=True):
+            for (sample, held), metric in zip(self.parts, self.metrics, strict=True):
+                fit = self.path.fit(metric, scale, sample)
                 made.append((fit, held, fit.predictions_at(held.points)))
             self.at = power, made
         return self.at[1]
-
-    def fits(self, place: tuple[int, int]) -> list[RidgeFit]:
-        scale, _ = self.path.values(place)
-        return [
-            self.path.fit(metric, scale, sample)
-            for (sample, _), metric in zip(self.parts, self.metrics, strict=True)
-        ]
 
 
 def typical_scale(kernel: Kernel, metric: Metric, sample: Sample, tuning: Tuning = TUNING) -> float:

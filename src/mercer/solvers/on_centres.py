@@ -64,9 +64,10 @@ class Tuning:
         step: beyond it the least value on the way is worth a pass.
     stalled : float
         Of the last gap: a linear system whose correction leaves more gains nothing.
-    noise_rows : int
-        Rows, and the share of all rows, on which the rounding of products is measured: a linear
-        system is not solved to less than what that leaves.
+    noise_rows : int, int, float
+        Rows on which the rounding of products is measured: an eighth of all, at least and at most
+        so many, and this share of all rows. A linear system is not solved to less than what that
+        leaves.
     floor : float
         Of the smoothness of the loss, added to the curvature in b, where every loss may be
         straight.
@@ -84,7 +85,7 @@ class Tuning:
     halvings: int = 30
     beyond: float = 0.5
     stalled: float = 0.5
-    noise_rows: tuple[int, float] = (4096, 0.01)
+    noise_rows: tuple[int, int, float] = (512, 4096, 0.01)
     floor: float = 1e-9
     inner_share: float = 0.1
     near: float = 10.0
@@ -392,9 +393,9 @@ class OnCentres:
 
         It is kept, since to pack points takes longer than to multiply so few of them.
         """
-        fewest, share = self.tuning.noise_rows
-        count = max(fewest, int(share * self.problem.rows))
-        rows = random_rows(self.problem.rows, count, self.solver.random_state)
+        (fewest, most, share), n = self.tuning.noise_rows, self.problem.rows
+        count = max(min(most, max(fewest, n // 8)), int(share * n))
+        rows = random_rows(n, count, self.solver.random_state)
         return rows, self.operator[rows, :]
 
     def begin_stage(self) -> None:

@@ -276,7 +276,8 @@ class ClassHessians:
     def factorise(self, ridge: float) -> None:
         """Take another λ with the same rows.
 
-        Classes are factored side by side: threads of BLAS wait for each other at this size.
+        Classes are factored side by side: threads of BLAS wait for each other at this size. Those
+        with the same rows have the same block.
         """
         values = self.space.size * sum(len(rows) for rows, _ in self.drawn)
         few, host = values <= self.space.tuning.few, self.space.operator.machine.uses_numpy
@@ -286,7 +287,9 @@ class ClassHessians:
             self.blocks[k] = self._factored(*self._block(k, ridge), few)
 
         with single_threaded_blas() if host else nullcontext():
-            run(factor, range(len(self.drawn)), thread_count() if host else 1)
+            first = {id(rows): k for k, (rows, _) in reversed(list(enumerate(self.drawn)))}
+            run(factor, first.values(), thread_count() if host else 1)
+        self.blocks = [self.blocks[first[id(rows)]] for rows, _ in self.drawn]
 
     def _factored(self, block: Array, roots: Array, few: bool) -> tuple[Array, Array]:
         """W of a class, in float32 where that is precise enough, and the roots of D."""

@@ -180,16 +180,19 @@ class SampledHessians:
         return make(space, rows, self._weights(factors, rows, chances), space.ridge, floor)
 
     def _of_classes(self, bends: Array) -> ClassHessians:
-        """A block for each class, on rows drawn by their curvature there."""
+        """A block for each class, on rows drawn by their curvature there; at f = 0 they are one."""
         space, drawn = self.space, []
+        xp, classes = namespace(bends), bends.shape[1]
+        alike = bool(xp.all(bends == bends[:, :1]))
         memory: Memory = getattr(space.operator, "memory", None)
-        count = class_rows(len(bends), space.size, bends.shape[1], memory)
+        count = class_rows(len(bends), space.size, classes, memory)
         draws = uniform(space.solver.random_state, bends, same=True)  # for all classes
-        for k in range(bends.shape[1]):
+        for k in range(1 if alike else classes):
             own = bends[:, k]
             rows, chances = _drawn_by(own, count, draws)
             drawn.append((rows, own[beside(rows, own)] / beside(chances, own)))
-        constants = SAMPLING.free_share * namespace(bends).sum(bends, axis=0) + space.floor
+        drawn *= classes if alike else 1
+        constants = SAMPLING.free_share * xp.sum(bends, axis=0) + space.floor
         self.made += 1
         return ClassHessians(space, drawn, constants, space.ridge)
 
