@@ -97,8 +97,10 @@ def input_untouched(case: Case) -> None:
 @contract
 def single_pair(case: Case) -> None:
     """k(x, y) of two points is the entry of their block."""
+    x, y = case.x.slice(0, 1), case.y.slice(0, 1)
     value = case.kernel(_first(case.x), _first(case.y))
-    allowed = 2 * case.block_slack[:1, :1]  # a block of features rounds as its largest values do
+    both = x.concatenated(y)  # products of features round as k(x, x) and k(y, y) do
+    allowed = 2 * case.bound(both, both)[:1, 1:]
     case.agree([[value]], case.block[:1, :1], allowed, "k(x, y) and its entry in a block")
 
 
