@@ -595,8 +595,9 @@ class RandomlyPivoted(_Pivoted):
     def _enough(self, factor: PartialFactor) -> bool:
         if self.pivots is None or 8 * factor.rank < self._most_pivots():
             return False
-        others = np.delete(factor.residual, factor.pivots)
-        return len(others) > 0 and float(others.var()) <= ALIKE * float(others.mean()) ** 2
+        others = max(len(factor.residual) - factor.rank, 1)  # of pivots nothing is left
+        mean, square = factor.residual.sum() / others, factor.residual @ factor.residual / others
+        return bool(square <= (1.0 + ALIKE) * mean**2)
 
     def _completed(self, factor: PartialFactor, random: np.random.Generator) -> list[int]:
         unlike = np.flatnonzero(factor.residual > factor.noise)  # from the pivots and their span

@@ -135,8 +135,8 @@ class Candidates:
 
     @property
     def lower(self) -> np.ndarray:
-        """The Cholesky factor of the accepted pivots."""
-        return np.tril(self.columns[self.accepted, : len(self.accepted)])
+        """The Cholesky factor of the accepted pivots: a later one leaves their rows alone."""
+        return self.columns[self.accepted, : len(self.accepted)]
 
     def accept_in_order(self, chances: np.ndarray, noise: float) -> None:
         """Make candidate i a pivot with chance (residual now)/(residual before), one by one.

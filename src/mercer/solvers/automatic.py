@@ -74,7 +74,7 @@ class Tuning:
     spectrum : int
         Rows whose eigenvalues tell what is known.
     rank_rows : int
-        Rows whose rank tells how many centres suffice, where more were asked for: 20 ms.
+        Rows whose rank tells how many centres suffice, where more were asked for: 3 ms.
     checks, start : float
         Products beside the iterations, and seconds beside all that.
     block_passes : int
@@ -102,7 +102,7 @@ class Tuning:
     share: float = 0.6
     iterations: int = 60
     spectrum: int = 512
-    rank_rows: int = 1024
+    rank_rows: int = 512
     checks: int = 6
     start: float = 0.1
     block_passes: int = 3

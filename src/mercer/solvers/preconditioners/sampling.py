@@ -210,7 +210,8 @@ class SampledHessians:
         uniform sample misses them, and conjugate gradients pay. Leverages are estimated from a
         small uniform sample, first for few rows, to see what that would cost. It overestimates them
         in directions that it misses, so that another small sample, drawn by these estimates, gives
-        better ones; a row has the larger of its two shares. Where uniform rows do, the sum of
+        better ones; a row has the larger of its two shares. The rest is drawn by them, and both
+        samples count, each by its share of the rows. Where uniform rows do, the sum of
         leverages tells the dimension of the problem, and with it how many are enough. With eight
         rows for each of 1,000 centres of household power P⁻¹H has the condition number 4,000 for
         uniform rows, 130 after one estimate, 7 after two, and 5 with leverages that are known.
@@ -239,13 +240,18 @@ class SampledHessians:
         del pilot  # its memory goes first
         shares = xp.clip(shares / xp.sum(shares), min=0.5 / rows)
         shares = xp.where(factors != 0, shares, 0.0)
-        second = self._of(factors, *_drawn_by(shares, fewer, uniform(seed, shares)))
-        scores = xp.clip(self._leverages(second, factors), max=1.0)
-        del second
+        early = min(fewer, count // 2)
+        chosen, chances = _drawn_by(shares, early, uniform(seed, shares))
+        hessian = self._of(factors, chosen, chances)
+        scores = xp.clip(self._leverages(hessian, factors), max=1.0)
         shares = xp.maximum(shares, scores / xp.sum(scores))
-        drawn = _drawn_by(shares, count, uniform(seed, shares))
+        late, late_chances = _drawn_by(shares, count - early, uniform(seed + 1, shares))
         del scores, shares  # a number for each row, beside the largest arrays
-        return self._of(factors, *drawn), *drawn
+        part = early / count
+        chances = np.concatenate([chances / part, late_chances / (1.0 - part)])
+        weights = self._weights(factors, late, chances[len(chosen) :])
+        hessian.extend(late, weights, part, space.ridge)
+        return hessian, np.concatenate([chosen, late]), chances
 
     def _uniform(
         self, factors: Array, chosen: np.ndarray, rows: int, known: Any = None, seen: int = 0
