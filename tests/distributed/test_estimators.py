@@ -116,7 +116,7 @@ def test_no_array_with_a_number_for_each_row_comes_here(cluster, monkeypatch):
     monkeypatch.setattr(Rows, "__array__", refused)
     found = model.fit(rows, targets)
     np.testing.assert_allclose(found.predict(far[:50]), wanted.predict(far[:50]), atol=1e-5)
-    assert wanted.solution_.history["preconditioners"] == [3]  # two of them for leverages
+    assert wanted.solution_.history["preconditioners"] == [2]  # one of them for leverages
 
 
 def test_kinks_are_smoothed_on_centres(cluster, monkeypatch):

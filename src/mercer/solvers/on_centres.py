@@ -311,7 +311,7 @@ class Hessian:
         share, as from a centre whose norm is rounded: the product of the errors of two halves.
         """
         space, xp, n = self.space, namespace(v), self.problem.rows
-        rows, part = space.some_rows
+        rows, parts = space.some_rows
         beta = space.basis.coefficients(v[: space.size, :])
         curvature = mean_curvature(self.problem, space.loss, self.point.values)
         factors = curvature[beside(rows, v)][:, None]
@@ -324,9 +324,9 @@ class Hessian:
             both = [xp.where(half, pushes, 0.0 * pushes) for half in (first, ~first)]
             return matrix.transposed_product(xp.concat(both, axis=1))
 
-        exact = space.basis.pull(halves(MixedPrecision(part.astype("float64")), beta))
+        exact = space.basis.pull(halves(parts["float64"], beta))
         if space.lifted is None:
-            rounded = space.basis.pull(halves(MixedPrecision(part.astype(self.dtype)), beta))
+            rounded = space.basis.pull(halves(parts[self.dtype], beta))
         else:
             low = to_precision(to_precision(v[: space.size, :], self.dtype), "float64")
             rounded = halves(MixedPrecision(space.lifted[rows, :]), low)
@@ -388,15 +388,18 @@ class OnCentres:
         self.begin_stage()
 
     @cached_property
-    def some_rows(self) -> tuple[np.ndarray, Any]:
+    def some_rows(self) -> tuple[np.ndarray, dict[str, MixedPrecision]]:
         """Rows on which the rounding of products is measured, and K between them and the centres.
 
-        It is kept, since to pack points takes longer than to multiply so few of them.
+        In float64 and in the precision of the points; they are kept, since to pack points takes
+        longer than to multiply so few of them.
         """
         (fewest, most, share), n = self.tuning.noise_rows, self.problem.rows
         count = max(min(most, max(fewest, n // 8)), int(share * n))
         rows = random_rows(n, count, self.solver.random_state)
-        return rows, self.operator[rows, :]
+        precisions = {"float64", str(self.operator.dtype)}
+        part = self.operator[rows, :]
+        return rows, {dtype: MixedPrecision(part.astype(dtype)) for dtype in precisions}
 
     def begin_stage(self) -> None:
         """Points and products begin in the precision of the data."""

@@ -124,12 +124,12 @@ class SampledHessians:
         if loss.is_multiclass:
             self.current = self._of_classes(class_curvatures(space.problem, loss, point.values))
             return self.current
-        active = as_numpy(xp.nonzero(factors)[0])
+        active = xp.nonzero(factors)[0]
         count = min(self._count(len(active)), len(active))
         if count < len(active) or self._looks_first(len(active)):
             self.current, rows, chances = self._sampled(factors, active, count)
         else:
-            rows, chances = active, np.ones(len(active))
+            rows, chances = as_numpy(active), np.ones(len(active))
             self.current = self._of(factors, rows, chances)
         self.sample = rows, factors[beside(rows, factors)], 1.0 / chances
         return self.current
@@ -202,7 +202,7 @@ class SampledHessians:
         return factors[beside(rows, factors)] / beside(chances, factors)
 
     def _sampled(
-        self, factors: Array, active: np.ndarray, count: int
+        self, factors: Array, active: Array, count: int
     ) -> tuple[SampledHessian | GeneralHessian, np.ndarray, np.ndarray]:
         """The Hessian on rows by leverage, these, and the chance of each; uniform if as good.
 
@@ -220,14 +220,14 @@ class SampledHessians:
         random = np.random.default_rng(seed)
         # shuffled apart: else all row numbers would be, where the sample is not very small
         some = random.choice(rows, count, replace=False, shuffle=False)
-        chosen = active[random.permutation(some)]
+        chosen = as_numpy(active[beside(random.permutation(some), active)])
         if not self._looks_first(rows):
             return self._uniform(factors, chosen, rows)
         first, fewer = (min(count, many * space.size) for many in (SAMPLING.first, SAMPLING.pilot))
         if float64_is_slow(space.operator):
             first = fewer  # a factor of its own would take longer than the rows that it may spare
         pilot, *_ = self._uniform(factors, chosen[:first], rows)
-        some = active[random_rows(rows, SAMPLING.looked_at, seed + 1)]
+        some = active[beside(random_rows(rows, SAMPLING.looked_at, seed + 1), active)]
         seen = as_numpy(self._leverages(pilot, factors, some))
         enough = max(first, min(count, self._count(rows, rows * float(np.minimum(seen, 1).mean()))))
         if self._uniform_do(rows, seen, first, enough, fewer + count):
