@@ -455,6 +455,10 @@ def test_with_rows_far_out_the_sample_is_drawn_by_leverage():
     half = np.linalg.solve(np.tril(P.columns), z @ z.T / len(X) + ridge * np.eye(len(C)))
     spectrum = np.linalg.eigvalsh(np.linalg.solve(np.tril(P.columns), half.T))
     assert spectrum[-1] < 3 * spectrum[0]  # 4.5 with leverages of the uniform sample only
+    rows, _, weights = state.work.hessians.sample
+    assert len(np.unique(rows)) < len(rows)  # some are in both samples
+    assert state.work.hessians.largest_weight >= np.bincount(rows, weights).max()
+    assert 1.0 <= spectrum[0] * state.work.hessians.largest_weight  # P ⪯ wH
 
 
 def test_rows_that_are_centres_have_more_leverage_and_need_no_sample_of_their_own():

@@ -136,8 +136,13 @@ class SampledHessians:
 
     @property
     def largest_weight(self) -> float:
-        """w of P ⪯ wH, for the Hessian P on the sampled rows and that on all."""
-        return max(1.0, float(self.sample[2].max()))
+        """w of P ⪯ wH, for the Hessian P on the sampled rows and that on all.
+
+        A row of two samples counts twice in P: its weights add up.
+        """
+        rows, _, weights = self.sample
+        _, which = np.unique(rows, return_inverse=True)
+        return max(1.0, float(np.bincount(which, weights).max()))
 
     def excess_bounds(self, *gradients: Array) -> list[float]:
         """Upper bounds of ½gᵀH⁻¹g, which for the square loss is J − min J at a point.
