@@ -319,6 +319,33 @@ class TestEstimators:
                 KernelRidge(device="cuda").fit(X.numpy(), y.numpy())
 
 
+@pytest.mark.parametrize(
+    "model",
+    [
+        KernelRidge(0.1, kernel=Gaussian()),
+        KernelRidge(1e-3, kernel=Gaussian(0.5), centres=200, random_state=0),
+        KernelRidge(1e-3, kernel=Gaussian(), solver=ConjugateGradient(rank=50)),
+        KernelRidge(1e-3, kernel=Gaussian(), solver=BlockCoordinateDescent(iterations=5)),
+        KernelRidgeCV([0.01, 0.1], kernel=Gaussian()),
+        SVR(kernel=Gaussian()),
+        OneClassSVM(kernel=Gaussian()),
+    ],
+    ids=lambda model: repr(model)[:60],
+)
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_no_tensor_becomes_an_array_of_numpy_by_accident(model, monkeypatch):
+    """On a card that raises an error, which a tensor on the CPU would hide."""
+
+    def refused(self, *args, **kwargs):
+        raise TypeError("can't convert a tensor on a device to numpy")
+
+    X = rows(12_000 if getattr(model, "centres", None) else 300, 2, dtype=np.float32)
+    X[:50] *= 8.0  # rows far out are drawn by leverage
+    y = torch.tensor(np.sin(X).sum(axis=1))
+    monkeypatch.setattr(torch.Tensor, "__array__", refused)
+    model.fit(torch.tensor(X), y).predict(torch.tensor(X[:5]))
+
+
 def test_without_torch_the_device_says_what_to_install(monkeypatch):
     import builtins
 

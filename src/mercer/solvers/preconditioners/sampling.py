@@ -100,11 +100,13 @@ class SampledHessians:
         self.theta: Any = None  # the point that has these
         self.lifted = False  # whether it was made of stored rows
         self.sample: Any = None  # its rows, their curvatures, and one over the chance of each
+        self.largest_weight = 1.0  # w of P ⪯ wH, for the Hessian P on the sample and H on all rows
         self.made = 0
 
     def take_over(self, last: SampledHessians) -> None:
         """Begin with that of another λ."""
         self.current, self.used, self.sample = last.current, last.used, last.sample
+        self.largest_weight = last.largest_weight
         last.current = None
         if self.current is not None:
             self.current.space = self.space
@@ -132,17 +134,9 @@ class SampledHessians:
             rows, chances = as_numpy(active), np.ones(len(active))
             self.current = self._of(factors, rows, chances)
         self.sample = rows, factors[beside(rows, factors)], 1.0 / chances
+        _, which = np.unique(rows, return_inverse=True)  # a row of two samples counts twice in P
+        self.largest_weight = max(1.0, float(np.bincount(which, self.sample[2]).max()))
         return self.current
-
-    @property
-    def largest_weight(self) -> float:
-        """w of P ⪯ wH, for the Hessian P on the sampled rows and that on all.
-
-        A row of two samples counts twice in P: its weights add up.
-        """
-        rows, _, weights = self.sample
-        _, which = np.unique(rows, return_inverse=True)
-        return max(1.0, float(np.bincount(which, weights).max()))
 
     def excess_bounds(self, *gradients: Array) -> list[float]:
         """Upper bounds of ½gᵀH⁻¹g, which for the square loss is J − min J at a point.
@@ -232,7 +226,8 @@ class SampledHessians:
         if float64_is_slow(space.operator):
             first = fewer  # a factor of its own would take longer than the rows that it may spare
         pilot, *_ = self._uniform(factors, chosen[:first], rows)
-        some = active[beside(random_rows(rows, SAMPLING.looked_at, seed + 1), active)]
+        looked_at = random_rows(rows, SAMPLING.looked_at, seed + 1)
+        some = as_numpy(active[beside(looked_at, active)])
         seen = as_numpy(self._leverages(pilot, factors, some))
         enough = max(first, min(count, self._count(rows, rows * float(np.minimum(seen, 1).mean()))))
         if self._uniform_do(rows, seen, first, enough, fewer + count):
