@@ -21,6 +21,7 @@ OTHERWISE = {
     "test_sparse_oneclasssvm[rbf-X_train3": "coefficients of near twins, which the objective "
     "hardly tells apart, agree to 1e-4; it asks for 1e-7",
 }
+ROUNDING = {"test_sparse_oneclasssvm[rbf-X_train3"}  # on some processors they agree
 
 
 def pytest_configure(config):
@@ -40,7 +41,8 @@ def pytest_collection_modifyitems(items):
         for name, reason in OTHERWISE.items():
             test, _, case = name.partition("[")
             if item.originalname == test and case in item.name and not other:
-                item.add_marker(pytest.mark.xfail(reason=reason, strict=True))
+                strict = name not in ROUNDING
+                item.add_marker(pytest.mark.xfail(reason=reason, strict=strict))
 
 
 @pytest.fixture

@@ -135,7 +135,7 @@ class SampledHessians:
             self.current = self._of(factors, rows, chances)
         self.sample = rows, factors[beside(rows, factors)], 1.0 / chances
         _, which = np.unique(rows, return_inverse=True)  # a row of two samples counts twice in P
-        self.largest_weight = max(1.0, float(np.bincount(which, self.sample[2]).max()))
+        self.largest_weight = float(np.bincount(which, self.sample[2]).max(initial=1.0))
         return self.current
 
     def excess_bounds(self, *gradients: Array) -> list[float]:
