@@ -24,11 +24,13 @@ from mercer.estimators import KernelClassifier  # noqa: E402
 from mercer.evaluation import reference  # noqa: E402
 from mercer.evaluation.execution import MappedRows  # noqa: E402
 from mercer.kernels import (  # noqa: E402
+    ArcCosine,
     BlockKernel,
     Gaussian,
     Laplacian,
     Linear,
     Matern,
+    PeriodicExponential,
     RationalQuadratic,
 )
 
@@ -84,6 +86,26 @@ def test_programs_on_their_own_points(name):
 @pytest.mark.parametrize("width", [1, 12, 40, 140])
 def test_any_number_of_columns(name, width):
     check(WITH_EXPRESSION[name], points(33, width, np.float32, 0), points(70, width, np.float32, 1))
+
+
+@pytest.mark.parametrize(
+    ("kernel", "width"),
+    [
+        (Laplacian(3.0), 5),
+        (Laplacian(3.0), 15),
+        (Laplacian([1.0 + k for k in range(5)]), 5),
+        (PeriodicExponential(), 15),
+        (PeriodicExponential() + Laplacian(2.0), 5),
+        (Matern(0.5, 2.0), 15),
+        (ArcCosine(1), 5),
+    ],
+    ids=str,
+)
+def test_points_of_several_blocks(kernel, width):
+    """Coordinates lie in blocks of 256 points, and functions of one with them."""
+    X, Y = (points(n, width, np.float32, n) for n in (300, 570))
+    Y[300:340] = X[260:] + np.float32(1e-4)  # close pairs across blocks
+    check(kernel, X, Y)
 
 
 @pytest.mark.parametrize("columns", [2, 3, 9, 70])

@@ -25,6 +25,7 @@ from mercer.kernels import (  # noqa: E402
     Laplacian,
     Linear,
     Matern,
+    PeriodicExponential,
     RationalQuadratic,
     Sigmoid,
     Spline,
@@ -47,7 +48,7 @@ TYPES = {
     torch.float64: "*fp64",
     torch.int32: "*i32",
 }
-WHOLE = ("n", "m", "n_padded", "m_padded", "tiles", "width")
+WHOLE = ("n", "m", "m_padded", "tiles", "width")
 KERNELS = {
     "gaussian": Gaussian(2.0),
     "steep gaussian": Gaussian(0.1),
@@ -126,6 +127,12 @@ def test_what_is_held_of_rows_stays_in_registers(function, columns, tmp_path):
     command = [triton.knobs.nvidia.cuobjdump.path, "--dump-resource-usage", tmp_path / "code"]
     told = subprocess.run(command, capture_output=True, text=True, check=True).stdout
     assert int(re.findall(r"STACK:(\d+)", told)[-1]) <= 16
+
+
+def test_functions_of_one_point_are_not_computed_for_each_pair():
+    ptx = compiled(PeriodicExponential(), torch.float32, "reduce", 1)["ptx"]
+    assert "ex2" not in ptx
+    assert "cvt.r" not in ptx  # no rounding to a whole number
 
 
 @pytest.mark.parametrize("function", ["reduce_many", "fill"])

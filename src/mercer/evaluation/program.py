@@ -281,7 +281,21 @@ def coordinate_code(term: Expression) -> CoordinateCode:
     (('multiply', 'x0', 'y0'),)
     """
     term = rewritten(term, (formula,))
-    parts: dict[str, dict[Expression, str]] = {"x": {}, "y": {}}
+    parts = parts_of_points(term)
+    names = {part: f"{side}{i}" for side in "xy" for i, part in enumerate(parts[side])}
+    code = straight_line(term, names, parameter="c")
+    x_parts, y_parts = tuple(parts["x"]) or (X,), tuple(parts["y"]) or (Y,)
+    return CoordinateCode(code.steps, code.result, code.parameters, x_parts, y_parts)
+
+
+def parts_of_points(term: Expression) -> dict[str, list[Expression]]:
+    """The largest parts of a term that depend on x_k alone, and those on y_k alone.
+
+    >>> from mercer.evaluation.expression import X, Y, exp
+    >>> parts_of_points(exp(2.0 * X) * Y) == {"x": [exp(2.0 * X)], "y": [Y]}
+    True
+    """
+    parts: dict[str, dict[Expression, None]] = {"x": {}, "y": {}}
 
     @cache  # a polynomial names its argument often, and nodes in common would be seen 2ⁿ times
     def sides(node: Expression) -> frozenset[str]:
@@ -294,12 +308,10 @@ def coordinate_code(term: Expression) -> CoordinateCode:
     def collect(node: Expression) -> None:
         if len(sides(node)) == 1:
             (side,) = sides(node)
-            parts[side].setdefault(node, f"{side}{len(parts[side])}")
+            parts[side][node] = None
         else:
             for argument in arguments_of(node):
                 collect(argument)
 
     collect(term)
-    code = straight_line(term, parts["x"] | parts["y"], parameter="c")
-    x_parts, y_parts = tuple(parts["x"]) or (X,), tuple(parts["y"]) or (Y,)
-    return CoordinateCode(code.steps, code.result, code.parameters, x_parts, y_parts)
+    return {side: list(found) for side, found in parts.items()}

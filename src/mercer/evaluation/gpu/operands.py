@@ -29,7 +29,8 @@ from mercer.evaluation.expression import (
     numbers_of,
     substituted,
 )
-from mercer.evaluation.gpu.packing import norms, pad, parts
+from mercer.evaluation.gpu.blocks import evaluate
+from mercer.evaluation.gpu.packing import in_blocks, norms, pad, parts
 from mercer.evaluation.gpu.plan import (
     TUNING,
     Absorbed,
@@ -38,12 +39,13 @@ from mercer.evaluation.gpu.plan import (
     TileCode,
     Tuning,
     absorbed_factor,
+    has_function,
     only_distance,
     sign_is_harmless,
     stored_width,
 )
 from mercer.evaluation.minimax import LOG2
-from mercer.evaluation.program import straight_line
+from mercer.evaluation.program import parts_of_points, straight_line
 from mercer.evaluation.rewrite import BINARY, SIMPLER, formula, rewritten
 from mercer.points import View
 
@@ -166,6 +168,12 @@ def _norm_inputs(
     return arrays, inputs
 
 
+Stored = tuple[dict[Expression, str], dict[Expression, str]]
+"""What is stored of each coordinate of x, and of y, with the name that code has for it."""
+
+COORDINATES: Stored = {X: "x"}, {Y: "y"}
+
+
 @dataclass
 class _View:
     """The pair numbers of one view: the plan, arrays for it, and what stands for the numbers."""
@@ -236,23 +244,51 @@ class _View:
     def _by_coordinates(self) -> None:
         if self.distance is not None:
             self.distances = "differences"
-        self._store_rows()
-        terms = []
-        for n, number in enumerate(self.numbers):
+        terms = [
+            None if number.term is None else rewritten(number.term, (formula,))
+            for number in self.numbers
+        ]
+        stored = self._stored(terms)
+        self._store_rows(stored)
+        names = stored[0] | stored[1]
+        if X in names and Y in names:
+            names[X - Y] = "gap"
+        lines = []
+        for n, (number, term) in enumerate(zip(self.numbers, terms, strict=True)):
             self.inputs[number] = Input(f"q{self.f}_{n}")
             line = None
-            if number.term is not None:
-                names = {X: "x", Y: "y", X - Y: "gap"}
+            if term is not None:
                 letter = f"c{self.f}_{n}_"
-                line = straight_line(rewritten(number.term, (formula,)), names, letter, True)
+                line = straight_line(term, names, letter, True)
                 self.scalars |= {f"{letter}{k}": value for k, value in enumerate(line.parameters)}
                 line = replace(line, parameters=())
-            terms.append((number.kind, line))
+            lines.append((number.kind, line))
         scaled = self.view.deferred_scales is not None
-        self.plan = OperandPlan(self.width, tuple(terms), scaled=scaled)
+        held = tuple(stored[0].values()), tuple(stored[1].values())
+        self.plan = OperandPlan(self.width, tuple(lines), held, scaled=scaled)
 
-    def _store_rows(self) -> None:
-        """The rows before their scales, coordinate by coordinate in memory."""
+    def _stored(self, terms: Sequence[Expression | None]) -> Stored:
+        """What is stored of each coordinate: functions of it alone, itself where it is needed.
+
+        What is arithmetic alone is computed faster than it would be read.
+        """
+        stored: Stored = {}, {}
+        for term in terms:
+            parts = {"x": [X], "y": [Y]} if term is None else parts_of_points(term)
+            for side, letter, itself in zip(stored, "xy", (X, Y), strict=True):
+                for part in parts[letter]:
+                    if has_function(part):
+                        side.setdefault(part, f"{letter}{len(side)}")
+                    else:
+                        side[itself] = letter
+        return stored
+
+    def _store_rows(self, stored: Stored = COORDINATES) -> None:
+        """Coordinates before their scales, and functions of them after, in blocks of rows.
+
+        In each of `PADDING` rows a coordinate's numbers lie together: where a tile finds the next
+        coordinate is then known when code is compiled.
+        """
         centre = None
         if (
             self.view.matrix is not None
@@ -260,14 +296,21 @@ class _View:
             and set(self.kinds) == {"squared_distance"}
         ):
             centre = self.y.centre(self.view)  # A(x − c) keeps the digits of x − c
-        for name, points in (("X", self.x), ("Y", self.y)):
-            rows = points.seen(self.view.unscaled, self.dtype, centre)
-            self.arrays[f"{name}{self.f}"] = pad(rows).T.contiguous()
+        for name, points, held in zip("XY", (self.x, self.y), stored, strict=True):
+            columns = [self._column(points, part, centre) for part in held]
+            self.arrays[f"{name}{self.f}"] = in_blocks(torch.stack(columns, 2).flatten(1))
         self.arrays[f"D{self.f}"] = self.width
         if self.view.deferred_scales is not None:
             self.arrays[f"C{self.f}"] = torch.tensor(
                 self.view.deferred_scales, dtype=self.dtype, device=self.x.rows.device
             )
+
+    def _column(self, points: Any, part: Expression, centre: Any) -> torch.Tensor:
+        """A part of every coordinate of every point; functions are computed in float64."""
+        if part in (X, Y):
+            return points.seen(self.view.unscaled, self.dtype, centre)
+        rows = points.seen(self.view, torch.float64)
+        return evaluate(part, {X: rows, Y: rows}, rows).to(self.dtype)
 
     # ---- products ----------------------------------------------------------------------------
 

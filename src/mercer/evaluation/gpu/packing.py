@@ -13,7 +13,7 @@ import torch
 import triton
 import triton.language as tl
 
-PADDING = 256  # rows are padded to a multiple, by copies of the last one: the longest tile
+from mercer.evaluation.gpu.plan import PADDING
 
 
 def pad(rows: torch.Tensor) -> torch.Tensor:
@@ -22,6 +22,12 @@ def pad(rows: torch.Tensor) -> torch.Tensor:
     if not missing:
         return rows.contiguous()
     return torch.cat([rows, rows[-1:].expand(missing, *rows.shape[1:])])
+
+
+def in_blocks(rows: torch.Tensor) -> torch.Tensor:
+    """Blocks of `PADDING` rows, column by column in each: (blocks, columns, rows of a block)."""
+    blocks = pad(rows).reshape(-1, PADDING, rows.shape[1])
+    return blocks.transpose(1, 2).contiguous()
 
 
 def pad_zeros(values: torch.Tensor) -> torch.Tensor:

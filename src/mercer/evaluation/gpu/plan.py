@@ -14,12 +14,20 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from mercer.evaluation.expression import Expression, Number, Operation, Parameter, numbers_of
+from mercer.evaluation.expression import (
+    Expression,
+    Number,
+    Operation,
+    Parameter,
+    arguments_of,
+    numbers_of,
+)
 from mercer.evaluation.minimax import LOG2
 from mercer.evaluation.program import Step, StraightLine
 from mercer.evaluation.rewrite import parents
 
 RESIDENT = 128  # columns of split operands that stay with a block of rows: what registers hold
+PADDING = 256  # points are padded to a multiple, by copies of the last one: the longest tile
 STEP = 64  # columns of split operands that are read together where they do not stay
 
 
@@ -51,6 +59,7 @@ class Tuning:
 
 
 TUNING = Tuning()
+ARITHMETIC = ("add", "subtract", "multiply", "power")
 
 
 @dataclass(frozen=True)
@@ -66,13 +75,15 @@ class OperandPlan:
     """How the pair numbers of one view are obtained, in a form that holds no values.
 
     By `terms`: `width` coordinates are run over in registers, and each number is a kind and the
-    code of its term. Without: a matrix product of operands of `width` columns, cut into a leading
-    and a following part, in three products of `parts` or in one. With `repaired` the distances of
-    close pairs are computed again from differences; with `scaled` these are multiplied by scales.
+    code of its term, in what is `stored` of each coordinate of x and of y. Without: a matrix
+    product of operands of `width` columns, cut into a leading and a following part, in three
+    products of `parts` or in one. With `repaired` the distances of close pairs are computed again
+    from differences; with `scaled` these are multiplied by scales.
     """
 
     width: int
     terms: tuple[tuple[str, StraightLine | None], ...] = ()
+    stored: tuple[tuple[str, ...], tuple[str, ...]] = (("x",), ("y",))
     parts: int = 3
     repaired: bool = False
     scaled: bool = False
@@ -162,6 +173,13 @@ def sign_is_harmless(expression: Expression, number: Number) -> bool:
         return False
 
     return harmless(number)
+
+
+def has_function(expression: Expression) -> bool:
+    """Whether an expression is more than sums and products."""
+    if isinstance(expression, Operation) and expression.name not in ARITHMETIC:
+        return True
+    return any(map(has_function, arguments_of(expression)))
 
 
 def only_distance(expression: Expression) -> Number | None:

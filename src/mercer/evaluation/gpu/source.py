@@ -13,17 +13,17 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 
 from mercer.evaluation.gpu.elementary import needed
-from mercer.evaluation.gpu.plan import RESIDENT, STEP, OperandPlan, TileCode, stored_width
+from mercer.evaluation.gpu.plan import PADDING, RESIDENT, STEP, OperandPlan, TileCode, stored_width
 from mercer.evaluation.program import StraightLine, written
 
-UNROLLED = 10  # coordinates that are held in registers; more are read again for each tile
+UNROLLED = 12  # coordinates that are held in registers; more are read again for each tile
 CLOSENESS = 1 / 32  # distances below this share of ‖x‖² + ‖y‖² are repaired
 # Numbers of rows and of tiles differ from call to call: compiled for multiples of 16 or for 1, code
 # would be compiled again for others, which takes seconds where points have many coordinates.
 TEMPLATE = """
 
 @triton.jit(do_not_specialize=["n", "tiles"])
-def {name}({arguments}, P, {inputs}n, m, n_padded, m_padded, tiles, {constants}BM: tl.constexpr, BN: tl.constexpr):
+def {name}({arguments}, P, {inputs}n, m, m_padded, tiles, {constants}BM: tl.constexpr, BN: tl.constexpr):
     i = tl.program_id(0).to(tl.int64) * BM + tl.arange(0, BM)
     j = tl.arange(0, BN)
     first = tl.program_id(1) * tiles * BN
@@ -214,60 +214,99 @@ def _repair(function: _Function, f: int, plan: OperandPlan) -> None:
     """Pairs that are close in comparison to their norms are summed again from differences."""
     function.row_numbers(f"xn{f}")
     function.column_numbers(f"yn{f}")
-    x, y = function.argument(f"X{f}"), function.pointer(f"Y{f}")
     factor = f" * tl.load({function.argument(f'C{f}')} + k)" if plan.scaled else ""
+    x, y = _first_coordinates(function, f, function.argument(f"D{f}"))
     function.tile += [
         f"norms{f} = xn{f} + yn{f}",
         f"d{f} = tl.maximum(norms{f} - twice{f} * e{f}, 0.0)",
         f"slack{f} = d{f} - {CLOSENESS} * norms{f}",
         f"if tl.min(tl.min(slack{f}, 1), 0) < floor{f}:",
         "    exact = tl.zeros((BM, BN), tl.float32)",
-        f"    x_at = {x} + i",
-        f"    y_at = {y} + j",
-        f"    for k in range(0, {function.argument(f'D{f}')}):",
+        f"    x_at = {x}",
+        f"    y_at = {y}",
+        f"    for k in range(0, D{f}):",
         f"        gap = (tl.load(x_at)[:, None] - tl.load(y_at)[None, :]){factor}",
         "        exact += gap * gap",
-        "        x_at += n_padded",
-        "        y_at += m_padded",
+        f"        x_at += {PADDING}",
+        f"        y_at += {PADDING}",
         f"    d{f} = tl.where(slack{f} < floor{f}, exact, d{f})",
     ]
 
 
 def _coordinates(function: _Function, f: int, plan: OperandPlan, dtype: str) -> None:
     """Coordinate by coordinate: in registers if they are few, else read again for each tile."""
-    x, y = function.argument(f"X{f}"), function.pointer(f"Y{f}")
     scales = function.argument(f"C{f}") if plan.scaled else ""
-    steps = ["gap = (x - y) * s", "x = x * s", "y = y * s"] if plan.scaled else ["gap = x - y"]
+    steps = _differences(plan)
     for n, (kind, line) in enumerate(plan.terms):
         start = 1.0 if kind == "coordinate_product" else 0.0
         function.tile.append(f"q{f}_{n} = tl.full((BM, BN), {start}, tl.{dtype})")
         steps += _term(f"q{f}_{n}", kind, line)
-    if plan.width <= UNROLLED:
-        for k in range(plan.width):
-            function.rows.append(f"x{f}_{k} = tl.load({x} + {k} * n_padded + i)[:, None]")
-            if scales:
-                function.rows.append(f"s{f}_{k} = tl.load({scales} + {k})")
-                function.tile.append(f"s = s{f}_{k}")
-            function.tile += [
-                f"x = x{f}_{k}",
-                f"y = tl.load({y} + {k} * m_padded + j)[None, :]",
-                *steps,
-            ]
+    if plan.width > UNROLLED:
+        _read_again(function, f, plan, scales, steps)
         return
+    x, y = _first_coordinates(function, f, str(plan.width), plan.stored)
+    for k in range(plan.width):
+        x_places, y_places = (_places(names, k) for names in plan.stored)
+        for name, place in x_places:
+            function.rows.append(f"{name}_{f}_{k} = tl.load({x} + {place})[:, None]")
+            function.tile.append(f"{name} = {name}_{f}_{k}")
+        function.tile += [f"{name} = tl.load({y} + {place})[None, :]" for name, place in y_places]
+        if scales:
+            function.rows.append(f"s{f}_{k} = tl.load({scales} + {k})")
+            function.tile.append(f"s = s{f}_{k}")
+        function.tile += steps
+
+
+def _read_again(
+    function: _Function, f: int, plan: OperandPlan, scales: str, steps: Sequence[str]
+) -> None:
+    """The loop over many coordinates."""
+    width = function.argument(f"D{f}")
+    x, y = _first_coordinates(function, f, width, plan.stored)
+    x_places, y_places = (_places(names) for names in plan.stored)
     loop = [
-        "x = tl.load(x_at)[:, None]",
-        "y = tl.load(y_at)[None, :]",
+        *(f"{name} = tl.load(x_at + {place})[:, None]" for name, place in x_places),
+        *(f"{name} = tl.load(y_at + {place})[None, :]" for name, place in y_places),
         *([f"s = tl.load({scales} + k)"] if scales else []),
         *steps,
-        "x_at += n_padded",
-        "y_at += m_padded",
+        f"x_at += {len(x_places) * PADDING}",
+        f"y_at += {len(y_places) * PADDING}",
     ]
-    function.tile += [
-        f"x_at = {x} + i",
-        f"y_at = {y} + j",
-        f"for k in range(0, {function.argument(f'D{f}')}):",
-        *(f"    {line}" for line in loop),
-    ]
+    function.tile += [f"x_at = {x}", f"y_at = {y}", f"for k in range(0, {width}):"]
+    function.tile += [f"    {line}" for line in loop]
+
+
+def _places(names: Sequence[str], k: int = 0) -> list[tuple[str, int]]:
+    """The numbers of coordinate k, and how far from the first of a block each lies."""
+    return [(name, (k * len(names) + p) * PADDING) for p, name in enumerate(names)]
+
+
+def _first_coordinates(
+    function: _Function,
+    f: int,
+    width: str,
+    stored: tuple[Sequence[str], Sequence[str]] = (("x",), ("y",)),
+) -> tuple[str, str]:
+    """Pointers to the first coordinate of each row and column of a tile.
+
+    Points are stored in blocks of `PADDING`, and a tile lies within one of them. The place of a
+    coordinate in a block is known when code is compiled: with rows of all points side by side the
+    address of each takes an addition for each tile, a fifth of all instructions of a Laplacian.
+    """
+    x, y = function.argument(f"X{f}"), function.argument(f"Y{f}")
+    size, columns = (f"({width} * {len(names) * PADDING})" for names in stored)
+    function.rows.append(f"first_{x} = {x} + i // {PADDING} * {size} + i % {PADDING}")
+    start = f"tl.cast(start // {PADDING}, tl.int64) * {columns} + start % {PADDING}"
+    function.tile.append(f"first_{y} = {y} + {start} + j")
+    return f"first_{x}", f"first_{y}"
+
+
+def _differences(plan: OperandPlan) -> list[str]:
+    """The difference of two coordinates, multiplied by their scale after it was taken."""
+    raw = [name for side in plan.stored for name in side if name in ("x", "y")]
+    scaled = [f"{name} = {name} * s" for name in raw] if plan.scaled else []
+    gap = ["gap = (x - y) * s" if plan.scaled else "gap = x - y"] if len(raw) == 2 else []
+    return gap + scaled
 
 
 def _term(total: str, kind: str, line: StraightLine | None) -> list[str]:
