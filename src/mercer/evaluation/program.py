@@ -292,7 +292,8 @@ def parts_of_points(term: Expression) -> dict[str, list[Expression]]:
     """The largest parts of a term that depend on x_k alone, and those on y_k alone.
 
     >>> from mercer.evaluation.expression import X, Y, exp
-    >>> parts_of_points(exp(2.0 * X) * Y) == {"x": [exp(2.0 * X)], "y": [Y]}
+    >>> growth = exp(2.0 * X)
+    >>> parts_of_points(growth * Y) == {"x": [growth], "y": [Y]}
     True
     """
     parts: dict[str, dict[Expression, None]] = {"x": {}, "y": {}}
