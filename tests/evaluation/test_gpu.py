@@ -108,6 +108,64 @@ def test_points_of_several_blocks(kernel, width):
     check(kernel, X, Y)
 
 
+def symmetric_product(kernel, X, **limits):
+    """K(X, X) whose pairs are computed once, in strips of few rows."""
+    from mercer.evaluation.gpu.product import FusedProduct, Tuning
+
+    rows = kernel.points(torch.tensor(X))
+    tuning = Tuning(**({"pairs_once": 1, "pairs_bytes": 1 << 13} | limits))
+    dtype = torch.tensor(X).dtype
+    return FusedProduct(kernel.expression(), rows, rows, dtype, "float32", tuning, symmetric=True)
+
+
+@pytest.mark.parametrize("n", [1, 64, 300, 570])
+@pytest.mark.parametrize(
+    ("kernel", "width", "dtype"),
+    [
+        (Gaussian(2.0), 6, np.float32),
+        (Gaussian(0.5), 10, np.float32),
+        (Matern(0.5, 2.0), 10, np.float32),
+        (Matern(2.2, 2.0), 12, np.float32),
+        (COMPOSITE, 10, np.float32),
+        (ArcCosine(1), 40, np.float32),
+        (Gaussian(9.0), 140, np.float32),
+        (Gaussian(2.0), 6, np.float64),
+        (Matern(2.5, 3.0), 40, np.float64),
+    ],
+)
+def test_pairs_of_a_symmetric_matrix_are_computed_once(kernel, width, dtype, n):
+    X, v = points(n, width, dtype, 3), points(n, 1, dtype, 4)
+    X[n // 2 : n // 2 + 20] = X[: len(X[n // 2 : n // 2 + 20])]  # pairs that are equal
+    product, matrix = symmetric_product(kernel, X), exact(kernel, X, X)
+    answer = product.matmul(torch.tensor(v))
+    assert error(answer, matrix, v.astype(np.float64)) < TOLERANCE[dtype]
+    assert product.prepared()[-1].launch.takes_pairs_once(columns=1)
+    assert torch.equal(product.matmul(torch.tensor(v)), answer)
+
+
+@pytest.mark.parametrize("columns", [1, 2, 12])
+def test_near_points_of_a_symmetric_matrix_are_a_part_of_their_own(columns):
+    X, V = points(400, 6, np.float32, 3), points(400, columns, np.float32, 4)
+    X[[7, 150, 399]] *= np.float32(30.0)  # so far out that close pairs there are subtracted
+    X[150] = X[7] + np.float32(0.5)
+    kernel = Gaussian(2.0)
+    product = symmetric_product(kernel, X)
+    answer, matrix = product.matmul(torch.tensor(V)), exact(kernel, X, X)
+    assert error(answer, matrix, V.astype(np.float64)) < TOLERANCE[np.float32]
+    parts = product.prepared()
+    assert [len(part.columns) for part in parts] == [3, 397, 397]
+    assert [part.launch.symmetric for part in parts] == [False, False, True]
+
+
+def test_a_plan_says_whether_pairs_are_computed_once():
+    X = points(300, 6, np.float32, 3)
+    assert symmetric_product(Gaussian(2.0), X).describe(1)[2]
+    assert not symmetric_product(Gaussian(2.0), X).describe(2)[2]
+    assert not symmetric_product(Gaussian(2.0), X, pairs_once=301).describe(1)[2]
+    assert not symmetric_product(Laplacian(3.0), X).describe(1)[2]
+    assert not Gaussian(2.0).gram(torch.tensor(X)).plan().symmetric  # they are few
+
+
 @pytest.mark.parametrize("columns", [2, 3, 9, 70])
 def test_any_number_of_right_hand_sides(columns):
     X, Y = points(33, 6, np.float32, 0), points(300, 6, np.float32, 1)
@@ -148,7 +206,7 @@ def test_a_product_beside_a_distance_of_one_short_matrix_product(rows, others, m
         torch.float32,
         "float32",
     )
-    ((_, launch),) = product.prepared()
+    ((_, _, launch),) = product.prepared()
     code = launch.operands.code
     assert [plan.parts for plan in code.plans] == [1]
     assert [tile_for(code, columns).by_elements for columns in (1, 2)] == [True, False]
@@ -316,11 +374,11 @@ def test_half_of_the_points_at_a_time_where_memory_is_short(monkeypatch, n, m, c
     sizes = []
     prepare = product.Launch.__init__
 
-    def short(self, whole, y, strict=False):
-        sizes.append((len(whole.x), len(y)))
+    def short(self, whole, x, y, strict=False):
+        sizes.append((len(x), len(y)))
         if max(sizes[-1]) > 1050:
             raise torch.OutOfMemoryError("fake")
-        prepare(self, whole, y, strict)
+        prepare(self, whole, x, y, strict)
 
     monkeypatch.setattr(product.Launch, "__init__", short)
     check(Gaussian(), points(n, 3, np.float32, 0), points(m, 3, np.float32, 1), columns)

@@ -16,7 +16,7 @@ from triton.compiler import ASTSource  # noqa: E402
 
 from mercer.evaluation.expression import numbers_of  # noqa: E402
 from mercer.evaluation.gpu import packing  # noqa: E402
-from mercer.evaluation.gpu.product import FusedProduct, tile_for  # noqa: E402
+from mercer.evaluation.gpu.product import FusedProduct, tile_for, tile_of_pairs  # noqa: E402
 from mercer.evaluation.gpu.source import source_of  # noqa: E402
 from mercer.evaluation.operations import derivative  # noqa: E402
 from mercer.kernels import (  # noqa: E402
@@ -48,7 +48,7 @@ TYPES = {
     torch.float64: "*fp64",
     torch.int32: "*i32",
 }
-WHOLE = ("n", "m", "m_padded", "tiles", "width")
+WHOLE = ("n", "m", "m_padded", "tiles", "width", "strip", "height")
 KERNELS = {
     "gaussian": Gaussian(2.0),
     "steep gaussian": Gaussian(0.1),
@@ -81,14 +81,17 @@ def compiled(kernel, dtype, name, columns, middle=0.0, expression=None):
     rows = [torch.randn(300, 10, dtype=dtype, generator=draw) + middle for _ in range(2)]
     points = [kernel.points(side) for side in rows]
     product = FusedProduct(expression or kernel.expression(), *points, dtype, "float32")
-    (_, launch), *_ = product.prepared()
+    launch = product.prepared()[0].launch
     code = launch.operands.code
-    tile = tile_for(code, columns or (16 if name == "reduce_many" else 1))
-    function = getattr(load(source_of(code, columns, tile.by_elements, True)), name)
+    pairs = name == "reduce_pairs"
+    many = columns or (16 if name == "reduce_many" else 1)
+    tile = tile_of_pairs(code) if pairs else tile_for(code, many)
+    function = getattr(load(source_of(code, columns, tile.by_elements, True, pairs)), name)
     fixed = {"BM": tile.rows, "BN": tile.columns, "T": 16}
     arrays = launch.operands.arrays
     types = {key: TYPES[a.dtype] for key, a in arrays.items() if isinstance(a, torch.Tensor)}
-    types |= dict.fromkeys(("V", "OUT", "P", "UNUSED"), TYPES[dtype]) | dict.fromkeys(WHOLE, "i32")
+    types |= dict.fromkeys(("V", "OUT", "BELOW", "P", "UNUSED"), TYPES[dtype])
+    types |= dict.fromkeys(WHOLE, "i32")
 
     def kind(argument):
         if argument in fixed:
@@ -119,14 +122,34 @@ def test_exponentials_and_roots_are_instructions_of_the_card():
     assert ptx.count("ex2.approx.ftz.f32") == 2 * ptx.count("sqrt.approx.ftz.f32") > 0
 
 
+def stack_of(code, folder):
+    """Bytes that a thread keeps outside its registers."""
+    (folder / "code").write_bytes(code["cubin"])
+    command = [triton.knobs.nvidia.cuobjdump.path, "--dump-resource-usage", folder / "code"]
+    told = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    return int(re.findall(r"STACK:(\d+)", told)[-1])
+
+
 @pytest.mark.parametrize(("function", "columns"), [("reduce", 1), ("reduce_many", 0)])
 def test_what_is_held_of_rows_stays_in_registers(function, columns, tmp_path):
     """For functions of ten coordinates with as many parts of a row alone as there are anywhere."""
-    code = compiled(Spline(), torch.float32, function, columns, middle=10.0)["cubin"]
-    (tmp_path / "code").write_bytes(code)
-    command = [triton.knobs.nvidia.cuobjdump.path, "--dump-resource-usage", tmp_path / "code"]
-    told = subprocess.run(command, capture_output=True, text=True, check=True).stdout
-    assert int(re.findall(r"STACK:(\d+)", told)[-1]) <= 16
+    code = compiled(Spline(), torch.float32, function, columns, middle=10.0)
+    assert stack_of(code, tmp_path) <= 16
+
+
+@pytest.mark.parametrize(
+    ("name", "dtype"),
+    [
+        ("gaussian", torch.float32),
+        ("gaussian", torch.float64),
+        ("steep gaussian", torch.float32),
+        ("matern-2.2", torch.float32),
+        ("composite", torch.float32),
+    ],
+)
+def test_sums_of_rows_and_of_columns_stay_in_registers(name, dtype, tmp_path):
+    code = compiled(KERNELS[name], dtype, "reduce_pairs", 1)
+    assert stack_of(code, tmp_path) <= 16
 
 
 def test_functions_of_one_point_are_not_computed_for_each_pair():

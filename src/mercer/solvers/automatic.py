@@ -361,7 +361,7 @@ def exact_seconds(kernel: Any, points: PointSet) -> float:
     if n <= TUNING.small:
         return 1e-11 * n**3
     rates = Rates.measured(kernel, points)
-    product = n * n * rates.value_seconds * (0.5 if machine.uses_symmetry else 1.0)
+    product = n * n * rates.value_seconds * machine.symmetric_share
     return min(TUNING.iterations * product, _direct(kernel, points, rates).seconds)
 
 
@@ -473,9 +473,7 @@ def _iterative(
     rank, iterations = _foreseen(kernel, points, ridge)
     factor = (1.5 * n * rank**2 + rank**3 / 3) / rates.multiply_adds["float32"]
     speed = 0.67 if points.dtype == np.float64 else 1.0  # iterations are in float32
-    value, first = rates.value_seconds, 0.0
-    if machine.uses_symmetry:
-        value *= 0.5 * speed
+    value, first = rates.value_seconds * machine.symmetric_share * speed, 0.0
     if stores_faster(Gram(kernel, points)):
         value, first = machine.stored_seconds, n * n * rates.value_seconds
     product = n * n * value * (1 + 0.2 * (outputs - 1))

@@ -96,7 +96,7 @@ class OnDevice:
         self.kernel, self.x, self.y, self.precision = kernel, x, y, precision
         self.dtype = dtype_of(dtype)
 
-    def _of(self, expression: Expression, x: Any, y: Any) -> Any:
+    def _of(self, expression: Expression, x: Any, y: Any, symmetric: bool = False) -> Any:
         """Something with `matmul` and `dense` for the matrix of an expression."""
         raise NotImplementedError
 
@@ -104,7 +104,7 @@ class OnDevice:
         """The same for K(X, Y)."""
         expression = self.kernel.expression()
         if expression is not None:
-            return self._of(expression, x, y)
+            return self._of(expression, x, y, x is y and self.kernel.symmetric)
         block = self.kernel.block
         if getattr(self.kernel, "takes_tensors", False):
             return blocks.BlockProduct(block, x, y, self.dtype)
@@ -189,21 +189,24 @@ class OnDevice:
 class Triton(OnDevice):
     """Fused code on a GPU, or interpreted."""
 
-    def _of(self, expression: Expression, x: Any, y: Any) -> Any:
+    def _of(self, expression: Expression, x: Any, y: Any, symmetric: bool = False) -> Any:
         from mercer.evaluation.gpu.product import FusedProduct
 
-        return FusedProduct(expression, x, y, self.dtype, self.precision or "float32")
+        precision = self.precision or "float32"
+        return FusedProduct(expression, x, y, self.dtype, precision, symmetric=symmetric)
 
     def plan(self, columns: int) -> Plan:
-        tile, distances, taken = self._matrix(self.x, self.y).describe(columns)
+        tile, distances, once, taken = self.matrix.describe(columns)
         shape = tile.rows, tile.columns
-        return Plan(f"fused by Triton on {self.x.device}", distances, shape, 1, False, taken)
+        return Plan(f"fused by Triton on {self.x.device}", distances, shape, 1, once, taken)
 
 
 class Torch(OnDevice):
     """Blocks of values in plain torch, or of the kernel's own function."""
 
-    def _of(self, expression: Expression, x: Any, y: Any) -> blocks.BlockProduct:
+    def _of(
+        self, expression: Expression, x: Any, y: Any, symmetric: bool = False
+    ) -> blocks.BlockProduct:
         def values(rows: Any, columns: Any) -> torch.Tensor:
             return blocks.values(expression, rows, columns, self.dtype)
 

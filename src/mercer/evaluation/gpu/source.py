@@ -4,6 +4,11 @@ A program of the grid takes a block of rows and goes through tiles of columns. F
 obtains the pair numbers, plan by plan, runs the steps of the expression on the tile in registers,
 and uses the values at once: `reduce` adds them up against one to a few columns of V, `reduce_many`
 multiplies by a tile of V, `fill` stores them. K is never in memory, except by `fill`.
+
+`reduce_pairs` is for K(X, X) and one vector: it goes through the columns from the diagonal on, and
+adds up a value for its row and for its column. Its tiles are transposed, the fixed rows of K lying
+along the second axis: the sums that are due at the end of each tile then run along the axis of
+which a thread of a matrix product holds most, and the others are kept for every element.
 """
 
 from __future__ import annotations
@@ -24,7 +29,7 @@ TEMPLATE = """
 
 @triton.jit(do_not_specialize=["n", "tiles"])
 def {name}({arguments}, P, {inputs}n, m, m_padded, tiles, {constants}BM: tl.constexpr, BN: tl.constexpr):
-    i = tl.program_id(0).to(tl.int64) * BM + tl.arange(0, BM)
+    i = tl.program_id(0).to(tl.int64) * BM + {origin}tl.arange(0, BM)
     j = tl.arange(0, BN)
     first = tl.program_id(1) * tiles * BN
     last = tl.minimum(first + tiles * BN, m_padded)
@@ -43,12 +48,21 @@ import triton.language as tl
 
 @dataclass
 class _Function:
-    """The lines of a function under construction, by the loop they stand in."""
+    """The lines of a function under construction, by the loop they stand in.
 
+    Rows of K are fixed, columns follow the tiles; transposed tiles have rows along the second axis.
+    """
+
+    transposed: bool = False
     arguments: list[str] = field(default_factory=list)
     rows: list[str] = field(default_factory=list)  # once for each block of rows
     pointers: dict[str, tuple[str, str]] = field(default_factory=dict)  # name: start, step
     tile: list[str] = field(default_factory=list)  # for each tile
+
+    def __post_init__(self) -> None:
+        axes = "[:, None]", "[None, :]"
+        self.row, self.column = reversed(axes) if self.transposed else axes
+        self.shape = "(BN, BM)" if self.transposed else "(BM, BN)"
 
     def argument(self, name: str) -> str:
         if name not in self.arguments:
@@ -64,21 +78,30 @@ class _Function:
 
     def row_numbers(self, name: str) -> None:
         """One number of every row, from an array."""
-        self.rows.append(f"{name} = tl.load({self.argument(name.upper())} + i)[:, None]")
+        self.rows.append(f"{name} = tl.load({self.argument(name.upper())} + i){self.row}")
 
     def column_numbers(self, name: str) -> None:
         """One number of every column of a tile, from an array."""
-        self.tile.append(f"{name} = tl.load({self.pointer(name.upper())} + j)[None, :]")
+        self.tile.append(f"{name} = tl.load({self.pointer(name.upper())} + j){self.column}")
+
+    def dot(self, left: str, right: str, precision: str, dtype: str, total: str = "") -> str:
+        """The tile of a matrix product of operands of the rows and of the columns."""
+        sides = f"{right}, {left}" if self.transposed else f"{left}, {right}"
+        added = f", {total}" if total else ""
+        return f"tl.dot({sides}{added}, input_precision='{precision}', out_dtype=tl.{dtype})"
 
 
 @lru_cache(maxsize=256)
-def source_of(code: TileCode, columns: int, by_elements: bool, card: bool) -> str:
+def source_of(
+    code: TileCode, columns: int, by_elements: bool, card: bool, pairs: bool = False
+) -> str:
     """The module with the functions `reduce` (for so many columns), `reduce_many` and `fill`.
 
     `columns` = 0 leaves `reduce` out, and 0 < `columns` leaves the other two out: each is compiled
-    when it is needed. Where it is for a `card`, tables are read by an instruction of NVIDIA's.
+    when it is needed; for `pairs` it holds `reduce_pairs` alone. Where it is for a `card`, tables
+    are read by an instruction of NVIDIA's.
     """
-    function = _Function()
+    function = _Function(transposed=pairs)
     _scalars(function, code)
     alone = [leaf for leaf in code.inputs if leaf.axis != "pair"]
     for leaf in alone:
@@ -89,7 +112,9 @@ def source_of(code: TileCode, columns: int, by_elements: bool, card: bool) -> st
         else:
             _matrix_product(function, f, plan, code.dtype)
     value = _value(function, code)
-    if columns:
+    if pairs:
+        tasks = [_reduce_pairs()]
+    elif columns:
         tasks = [_reduce_by_elements(columns) if by_elements else _reduce(columns)]
     else:
         tasks = [_reduce_many(code.dtype), _fill()]
@@ -119,7 +144,7 @@ def _value(function: _Function, code: TileCode) -> str:
     axes = {leaf.axis for leaf in code.inputs}
     if "pair" in axes or axes == {"row", "column"}:
         return code.result
-    function.tile.append(f"value = tl.zeros((BM, BN), tl.{code.dtype}) + {code.result}")
+    function.tile.append(f"value = tl.zeros({function.shape}, tl.{code.dtype}) + {code.result}")
     return "value"
 
 
@@ -130,37 +155,41 @@ def _matrix_product(function: _Function, f: int, plan: OperandPlan, dtype: str) 
     """e, the product of operands that were cut into parts; and d, repaired distances."""
     precision = "tf32" if dtype == "float32" else "ieee"
     pairs = [("A", "B")] if plan.parts == 1 else [("AL", "B"), ("A", "BL"), ("A", "B")]
-    resident = stored_width(plan.width) <= RESIDENT
-    dot = f"tl.dot({{}}, input_precision='{precision}', out_dtype=tl.{dtype})"
-    if resident:
-        _resident(function, f, plan, pairs, dot)
+    if stored_width(plan.width) <= RESIDENT:
+        _resident(function, f, plan, pairs, (precision, dtype))
     else:
-        _streamed(function, f, plan, pairs, dot, dtype)
+        _streamed(function, f, plan, pairs, (precision, dtype))
     if plan.repaired:
         _repair(function, f, plan)
 
 
 def _resident(
-    function: _Function, f: int, plan: OperandPlan, pairs: list[tuple[str, str]], dot: str
+    function: _Function,
+    f: int,
+    plan: OperandPlan,
+    pairs: list[tuple[str, str]],
+    arithmetic: tuple[str, str],
 ) -> None:
     """Few columns: those of the rows stay in registers or shared memory."""
     size, pieces = stored_width(plan.width), _pieces(plan.width)
     for name in dict.fromkeys(a for a, _ in pairs):
         array = function.argument(f"{name}{f}")
         for at, k in pieces:
-            place = f"{array} + i[:, None] * {size} + ({at} + tl.arange(0, {k}))[None, :]"
+            along = f"({at} + tl.arange(0, {k})){function.column}"
+            place = f"{array} + i{function.row} * {size} + {along}"
             function.rows.append(f"{name}{f}_{at} = tl.load({place})")
     for name in dict.fromkeys(b for _, b in pairs):
         pointer = function.pointer(f"{name}{f}", str(size))
         for at, k in pieces:
-            place = f"{pointer} + j[None, :] * {size} + ({at} + tl.arange(0, {k}))[:, None]"
+            along = f"({at} + tl.arange(0, {k})){function.row}"
+            place = f"{pointer} + j{function.column} * {size} + {along}"
             function.tile.append(f"{name}{f}_{at} = tl.load({place})")
     total = ""
     for a, b in pairs:
         for at, _ in pieces:
-            operands = f"{a}{f}_{at}, {b}{f}_{at}{total}"
-            function.tile.append(f"e{f} = {dot.format(operands)}")
-            total = f", e{f}"
+            product = function.dot(f"{a}{f}_{at}", f"{b}{f}_{at}", *arithmetic, total)
+            function.tile.append(f"e{f} = {product}")
+            total = f"e{f}"
 
 
 def _streamed(
@@ -168,8 +197,7 @@ def _streamed(
     f: int,
     plan: OperandPlan,
     pairs: list[tuple[str, str]],
-    dot: str,
-    dtype: str,
+    arithmetic: tuple[str, str],
 ) -> None:
     """Many columns: both sides are read again for each tile, a step at a time."""
     size = stored_width(plan.width)
@@ -177,18 +205,20 @@ def _streamed(
     loads = []
     for name in dict.fromkeys(a for a, _ in pairs):
         array = function.argument(f"{name}{f}")
-        function.rows.append(f"rows_{name}{f} = {array} + i[:, None] * {size} + k{f}[None, :]")
+        function.rows.append(
+            f"rows_{name}{f} = {array} + i{function.row} * {size} + k{f}{function.column}"
+        )
         loads.append(f"    a_{name} = tl.load(rows_{name}{f} + k)")
     for name in dict.fromkeys(b for _, b in pairs):
         pointer = function.pointer(f"{name}{f}", str(size))
-        place = f"{pointer} + j[None, :] * {size} + k{f}[:, None]"
+        place = f"{pointer} + j{function.column} * {size} + k{f}{function.row}"
         function.tile.append(f"columns_{name}{f} = {place}")
         loads.append(f"    b_{name} = tl.load(columns_{name}{f} + k)")
     function.tile += [
-        f"e{f} = tl.zeros((BM, BN), tl.{dtype})",
+        f"e{f} = tl.zeros({function.shape}, tl.{arithmetic[1]})",
         f"for k in range(0, {size}, {STEP}):",
         *loads,
-        *(f"    e{f} = {dot.format(f'a_{a}, b_{b}, e{f}')}" for a, b in pairs),
+        *(f"    e{f} = {function.dot(f'a_{a}', f'b_{b}', *arithmetic, f'e{f}')}" for a, b in pairs),
         # Triton 3.6 reads the sums before asynchronous products have ended where a constant is
         # applied to them (wrong values at 784 columns on an H200); it waits for a factor that is
         # known at run time only, and this one is 1.
@@ -221,11 +251,11 @@ def _repair(function: _Function, f: int, plan: OperandPlan) -> None:
         f"d{f} = tl.maximum(norms{f} - twice{f} * e{f}, 0.0)",
         f"slack{f} = d{f} - {CLOSENESS} * norms{f}",
         f"if tl.min(tl.min(slack{f}, 1), 0) < floor{f}:",
-        "    exact = tl.zeros((BM, BN), tl.float32)",
+        f"    exact = tl.zeros({function.shape}, tl.float32)",
         f"    x_at = {x}",
         f"    y_at = {y}",
         f"    for k in range(0, D{f}):",
-        f"        gap = (tl.load(x_at)[:, None] - tl.load(y_at)[None, :]){factor}",
+        f"        gap = (tl.load(x_at){function.row} - tl.load(y_at){function.column}){factor}",
         "        exact += gap * gap",
         f"        x_at += {PADDING}",
         f"        y_at += {PADDING}",
@@ -239,7 +269,7 @@ def _coordinates(function: _Function, f: int, plan: OperandPlan, dtype: str) -> 
     steps = _differences(plan)
     for n, (kind, line) in enumerate(plan.terms):
         start = 1.0 if kind == "coordinate_product" else 0.0
-        function.tile.append(f"q{f}_{n} = tl.full((BM, BN), {start}, tl.{dtype})")
+        function.tile.append(f"q{f}_{n} = tl.full({function.shape}, {start}, tl.{dtype})")
         steps += _term(f"q{f}_{n}", kind, line)
     if plan.width > UNROLLED:
         _read_again(function, f, plan, scales, steps)
@@ -248,9 +278,10 @@ def _coordinates(function: _Function, f: int, plan: OperandPlan, dtype: str) -> 
     for k in range(plan.width):
         x_places, y_places = (_places(names, k) for names in plan.stored)
         for name, place in x_places:
-            function.rows.append(f"{name}_{f}_{k} = tl.load({x} + {place})[:, None]")
+            function.rows.append(f"{name}_{f}_{k} = tl.load({x} + {place}){function.row}")
             function.tile.append(f"{name} = {name}_{f}_{k}")
-        function.tile += [f"{name} = tl.load({y} + {place})[None, :]" for name, place in y_places]
+        for name, place in y_places:
+            function.tile.append(f"{name} = tl.load({y} + {place}){function.column}")
         if scales:
             function.rows.append(f"s{f}_{k} = tl.load({scales} + {k})")
             function.tile.append(f"s = s{f}_{k}")
@@ -265,8 +296,8 @@ def _read_again(
     x, y = _first_coordinates(function, f, width, plan.stored)
     x_places, y_places = (_places(names) for names in plan.stored)
     loop = [
-        *(f"{name} = tl.load(x_at + {place})[:, None]" for name, place in x_places),
-        *(f"{name} = tl.load(y_at + {place})[None, :]" for name, place in y_places),
+        *(f"{name} = tl.load(x_at + {place}){function.row}" for name, place in x_places),
+        *(f"{name} = tl.load(y_at + {place}){function.column}" for name, place in y_places),
         *([f"s = tl.load({scales} + k)"] if scales else []),
         *steps,
         f"x_at += {len(x_places) * PADDING}",
@@ -329,6 +360,7 @@ class _Task:
     after: tuple[str, ...] = ()
     pointer: tuple[str, str] | None = ("V + first.to(tl.int64)", "BN")  # of V: start, step
     constants: str = ""
+    origin: str = ""  # the first row of K that is computed
 
 
 def _compensated(total: str, part: str, lost: str) -> tuple[str, ...]:
@@ -362,6 +394,33 @@ def _reduce_by_elements(columns: int) -> _Task:
         place = f"OUT + (tl.program_id(1).to(tl.int64) * {columns} + {c}) * n + i"
         after += [f"tl.store({place}, tl.sum(total{c}, 1), mask=i < n)"]
     return _Task("reduce", "V, OUT, ", tuple(rows), tuple(use), tuple(after))
+
+
+def _reduce_pairs() -> _Task:
+    """K(X, X) v for a strip of rows and the columns from its first one on.
+
+    Values beside a block of fixed rows that lies on the diagonal count for these rows alone: they
+    are there as pairs of both orders.
+    """
+    place = "tl.program_id(0).to(tl.int64) * (m_padded - strip) + (start - strip) + j"
+    return _Task(
+        "reduce_pairs",
+        "V, OUT, BELOW, strip, height, ",
+        (
+            "end = (tl.program_id(0) + 1) * BM + strip",
+            "first = tl.maximum(first + strip, end - BM)",
+            "last = tl.minimum(last + strip, m_padded)",
+            "v = tl.load(V + i)[None, :]",
+            "total = tl.zeros((BN, BM), DTYPE)",
+        ),
+        (
+            "total += VALUE * tl.load(at_V + j)[:, None]",
+            "part = tl.sum(VALUE * v, 1)",
+            f"tl.store(BELOW + {place}, tl.where(start < end, 0.0, part))",
+        ),
+        ("tl.store(OUT + tl.program_id(1) * height + (i - strip), tl.sum(total, 0))",),
+        origin="strip + ",
+    )
 
 
 def _reduce_many(dtype: str) -> _Task:
@@ -402,7 +461,8 @@ def _printed(function: _Function, value: str, dtype: str, task: _Task) -> str:
         arguments=", ".join(function.arguments) or "UNUSED",
         inputs=task.inputs,
         constants=task.constants,
-        rows=_indented([*function.rows, *task.rows, *starts], 1),
+        origin=task.origin,
+        rows=_indented([*task.rows, *function.rows, *starts], 1),
         tile=_indented([*function.tile, *task.use], 2),
         advance=_indented([f"{name} += {step}" for name, (_, step) in pointers.items()], 2),
         after=_indented(task.after, 1),
