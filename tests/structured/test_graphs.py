@@ -20,7 +20,7 @@ from mercer.structured import (
     WeisfeilerLehmanAssignment,
     from_networkx,
 )
-from mercer.structured.graphs.points import GraphPoints
+from mercer.structured.graphs import GraphPoints
 from mercer.testing import check_kernel, strategies
 from structured_oracles import (
     adjacency,

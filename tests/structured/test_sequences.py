@@ -20,7 +20,7 @@ from mercer.structured import (
     WeightedDegree,
     WildcardSpectrum,
 )
-from mercer.structured.sequences.points import SequencePoints
+from mercer.structured.sequences import SequencePoints
 from structured_oracles import (
     blended,
     edit_distance,

@@ -8,24 +8,25 @@ arrays on which compiled code runs.
 [[5.0, 3.0, 0.0], [3.0, 3.0, 0.0], [0.0, 0.0, 4.0]]
 """
 
-from mercer.structured.graphs.labels import (
+from mercer.structured.graphs import (
+    Graph,
+    Graphlets,
     PropagatedAttributes,
+    RandomWalk,
+    ShortestPath,
     WeisfeilerLehman,
     WeisfeilerLehmanAssignment,
+    from_networkx,
 )
-from mercer.structured.graphs.paths import Graphlets, RandomWalk, ShortestPath
-from mercer.structured.graphs.points import Graph, from_networkx
 from mercer.structured.images import VisualWords
-from mercer.structured.sequences.dynamic_programs import (
+from mercer.structured.sequences import (
     AllSubsequences,
+    BlendedSpectrum,
     CommonSubsequences,
     EditSimilarity,
     EmpiricalMap,
     GapWeighted,
     GlobalAlignment,
-)
-from mercer.structured.sequences.spectra import (
-    BlendedSpectrum,
     MismatchSpectrum,
     Spectrum,
     WeightedDegree,

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, fields, replace
+from numbers import Integral
 from typing import Any, ClassVar, Self, TypeVar
 
 import numpy as np
@@ -14,6 +15,7 @@ from mercer.kernels.base import Kernel
 from mercer.kernels.facts import Facts
 from mercer.points import PointSet, as_objects, is_frame, is_point_set
 from mercer.points.kinds import HostPoints
+from mercer.structured.hashing import Coder
 
 T = TypeVar("T")
 
@@ -52,14 +54,18 @@ class Same:
 class StructuredPoints(HostPoints):
     """Objects of one kind: flat arrays of all of them, and which of them are the points.
 
-    The arrays are made and checked once. A slice or a selection shares them, and what kernels
-    computed from them; it only has other numbers in `chosen`.
+    Object i has the rows starts[i], …, starts[i + 1] − 1 of the arrays that `parts` names. These
+    are made and checked once: a slice or a selection shares them, and what kernels computed from
+    them; it only has other numbers in `chosen`. `tokens` leads from codes back to symbols.
 
-    A kind of objects implements `read` (from what a user has), `is_object`, `total`, `restored`
-    (an object as a user would write it), `selected` and `joined`.
+    A kind of objects implements `read` (from what a user has), `is_object` and `restored` (an
+    object as a user would write it).
     """
 
+    parts: ClassVar[tuple[str, ...]]
     chosen: np.ndarray
+    starts: np.ndarray
+    tokens: dict[int, Any] = field(default_factory=dict, kw_only=True)
     cache: Cache = field(default_factory=Cache, kw_only=True, repr=False)
     own: Cache = field(default_factory=Cache, init=False, repr=False)  # of this selection alone
 
@@ -75,27 +81,24 @@ class StructuredPoints(HostPoints):
         """Whether x is one object rather than a list of objects."""
         raise NotImplementedError
 
-    @property
-    def total(self) -> int:
-        """How many objects the arrays hold."""
-        raise NotImplementedError
-
     def restored(self, i: int) -> Any:
         """Object i of the arrays as a user would write it."""
-        raise NotImplementedError
-
-    def selected(self, indices: np.ndarray) -> Self:
-        """New arrays that hold the objects `indices` of these."""
-        raise NotImplementedError
-
-    def joined(self, other: Self) -> Self:
-        """New arrays that hold all objects of these and of the others."""
         raise NotImplementedError
 
     # ---- what is derived ----------------------------------------------------------------------
 
     def __len__(self) -> int:
         return len(self.chosen)
+
+    @property
+    def total(self) -> int:
+        """How many objects the arrays hold."""
+        return len(self.starts) - 1
+
+    @property
+    def owners(self) -> np.ndarray:
+        """The object of each part."""
+        return np.repeat(np.arange(self.total), np.diff(self.starts))
 
     @property
     def dtype(self) -> np.dtype:
@@ -108,18 +111,19 @@ class StructuredPoints(HostPoints):
     def __iter__(self) -> Iterator[Any]:
         return (self.restored(int(i)) for i in self.chosen)
 
+    def symbols_of(self, codes: np.ndarray) -> list[Any]:
+        """The symbols with some codes; whole numbers are their own."""
+        return [self.tokens.get(code, code) for code in codes.tolist()]
+
     def slice(self, start: int, stop: int) -> Self:
-        return self._of(self.chosen[start:stop])
+        return replace(self, chosen=self.chosen[start:stop])
 
     def take(self, indices: Any) -> Self:
-        return self._of(self.chosen[np.asarray(indices)])
-
-    def _of(self, chosen: np.ndarray) -> Self:
-        return replace(self, chosen=chosen)
+        return replace(self, chosen=self.chosen[np.asarray(indices)])
 
     def concatenated(self, other: Self) -> Self:
         if other.cache is self.cache:
-            return self._of(np.concatenate([self.chosen, other.chosen]))
+            return replace(self, chosen=np.concatenate([self.chosen, other.chosen]))
         return self.compact().joined(other.compact())
 
     def compact(self) -> Self:
@@ -127,52 +131,34 @@ class StructuredPoints(HostPoints):
         everything = len(self) == self.total and (self.chosen == np.arange(self.total)).all()
         return self if everything else self.selected(self.chosen)
 
+    def selected(self, indices: np.ndarray) -> Self:
+        """New arrays that hold the objects `indices` of these."""
+        places, starts = gathered(self.starts, indices)
+        arrays = {name: getattr(self, name)[places] for name in self.parts}
+        return self._with_arrays(starts, arrays)
+
+    def joined(self, other: Self) -> Self:
+        """New arrays that hold all objects of these and of the others."""
+        # Objects without parts go with all others, whatever the width or kind of their arrays.
+        sides = [side for side in (self, other) if side.starts[-1]] or [self]
+        arrays = {
+            name: np.concatenate([getattr(side, name) for side in sides]) for name in self.parts
+        }
+        starts = np.concatenate([self.starts, self.starts[-1] + other.starts[1:]])
+        return sides[0]._with_arrays(starts, {**arrays, "tokens": self.tokens | other.tokens})
+
+    def _with_arrays(self, starts: np.ndarray, arrays: dict[str, Any]) -> Self:
+        chosen = np.arange(len(starts) - 1)
+        return replace(self, chosen=chosen, starts=starts, cache=Cache(), **arrays)
+
     def prepared(self, key: Any, make: Callable[[Self], T]) -> T:
         """`make` of all objects of the arrays, computed once."""
-        return self.cache.get(key, lambda: make(self._of(np.arange(self.total))))
+        return self.cache.get(key, lambda: make(replace(self, chosen=np.arange(self.total))))
 
     def __getstate__(self) -> dict[str, Any]:
         """A few support vectors do not take all training objects along."""
         points = self.compact()
         return {f.name: getattr(points, f.name) for f in fields(points)}
-
-
-@dataclass(frozen=True, eq=False)
-class FlatPoints(StructuredPoints):
-    """Objects made of parts that stand in flat arrays, one object after the other.
-
-    Object i has the rows starts[i], …, starts[i + 1] − 1 of the arrays that `parts` names.
-    """
-
-    parts: ClassVar[tuple[str, ...]]
-    starts: np.ndarray
-
-    @property
-    def total(self) -> int:
-        return len(self.starts) - 1
-
-    @property
-    def owners(self) -> np.ndarray:
-        """The object of each part."""
-        return np.repeat(np.arange(self.total), np.diff(self.starts))
-
-    def selected(self, indices: np.ndarray) -> Self:
-        places, starts = gathered(self.starts, indices)
-        arrays = {name: getattr(self, name)[places] for name in self.parts}
-        chosen = np.arange(len(indices))
-        return replace(self, chosen=chosen, starts=starts, cache=Cache(), **arrays)
-
-    def joined(self, other: Self) -> Self:
-        # Objects without parts go with all others, whatever the width or kind of their arrays.
-        sides = [side for side in (self, other) if side.starts[-1]] or [self]
-        changes: dict[str, Any] = {
-            name: np.concatenate([getattr(side, name) for side in sides]) for name in self.parts
-        }
-        if "tokens" in self.__dict__:
-            changes["tokens"] = self.__dict__["tokens"] | other.__dict__["tokens"]
-        starts = np.concatenate([self.starts, self.starts[-1] + other.starts[1:]])
-        chosen = np.arange(len(starts) - 1)
-        return replace(sides[0], chosen=chosen, starts=starts, cache=Cache(), **changes)
 
 
 class StructuredKernel(Kernel):
@@ -205,9 +191,6 @@ class StructuredKernel(Kernel):
         from mercer.structured.tables import OfColumn
 
         return OfColumn(self, columns)
-
-    def block(self, x: Any, y: Any) -> np.ndarray:
-        raise NotImplementedError
 
     def diagonal(self, x: Any) -> np.ndarray:
         """All k(x_i, x_i), by blocks of one object each, computed once."""
@@ -243,14 +226,13 @@ class LogScaleKernel(StructuredKernel):
         raise NotImplementedError
 
     def block(self, x: Any, y: Any) -> np.ndarray:
-        values = self.values(x, y, logs=False)
-        self._refuse_infinity(values)
-        return values
+        return self._finite(self.values(x, y, logs=False))
 
     def diagonal(self, x: Any) -> np.ndarray:
-        values = self._own(x, logs=False)
-        self._refuse_infinity(values)
-        return values
+        return self._finite(self._own(x, logs=False))
+
+    def log_diagonal(self, x: Any) -> np.ndarray:
+        return self._own(x, logs=True)
 
     def normalised_block(self, x: Any, y: Any) -> np.ndarray:
         """All k(x_i, y_j)/√(k(x_i, x_i) k(y_j, y_j)), on a log scale until the end."""
@@ -260,27 +242,24 @@ class LogScaleKernel(StructuredKernel):
         logs = self.values(x, y, logs=True) - 0.5 * (rows[:, None] + columns)
         return np.where(both_zero, 1.0, np.exp(np.minimum(logs, 0.0)))
 
-    def log_diagonal(self, x: Any) -> np.ndarray:
-        return self._own(x, logs=True)
-
     def _own(self, x: Any, logs: bool) -> np.ndarray:
         """All k(x_i, x_i), or their logarithms."""
         return one_by_one(x, (self, logs), lambda one, same: self.values(one, same, logs))
 
-    def _refuse_infinity(self, values: np.ndarray) -> None:
+    def _finite(self, values: np.ndarray) -> np.ndarray:
         if np.isposinf(values).any():
             raise ValueError(
                 f"{self!r} is larger than {np.finfo(np.float64).max:.2g} on these points: write "
                 "kernel.normalised(), which is computed on a log scale, or choose a smaller decay."
             )
+        return values
 
 
 def as_items(data: Any, what: str) -> list[Any]:
     """A list, tuple, array or column of objects as a list; one object alone is refused."""
     if isinstance(data, (str, bytes, dict, set, frozenset)) or not hasattr(data, "__len__"):
-        shown = repr(data)
         raise ValueError(
-            f"points must be a list of {what}; got {shown[:40]}. Write [x] for one of them."
+            f"points must be a list of {what}; got {repr(data)[:40]}. Write [x] for one of them."
         )
     if is_frame(data):
         raise ValueError(
@@ -289,6 +268,44 @@ def as_items(data: Any, what: str) -> list[Any]:
         )
     objects = as_objects(data)
     return list(data) if objects is None else objects
+
+
+def stacked(data: Any, kind: str, axes: tuple[int, ...], problem: str) -> tuple[np.ndarray, ...]:
+    """The rows of all items, which are arrays of rows or of numbers, and where each item starts."""
+    items = as_arrays(data, kind, axes, problem)
+    some = [(i, item) for i, item in enumerate(items) if item.size]
+    for i, item in some:
+        first, other = some[0]
+        if item.shape[1:] != other.shape[1:]:
+            shapes = f"has shape {item.shape}, and item {first} {other.shape}"
+            raise bad_item(i, f"{shapes}: all need vectors of one length")
+    rows = np.concatenate([item for _, item in some] or [np.empty((0, 1))])
+    starts = offsets([len(item) if item.size else 0 for item in items])
+    return rows if rows.ndim == 2 else rows[:, None], starts
+
+
+def as_arrays(data: Any, kind: str, axes: tuple[int, ...], problem: str) -> list[np.ndarray]:
+    """Items as arrays of finite numbers with so many axes; empty ones may have others."""
+    arrays = []
+    for i, item in enumerate(as_items(data, kind)):
+        try:
+            array = np.asarray(item, np.float64)
+        except (TypeError, ValueError):
+            raise bad_item(i, problem) from None
+        if array.ndim not in axes and array.size:
+            raise bad_item(i, f"{problem}; got shape {array.shape}")
+        if not np.isfinite(array).all():
+            raise bad_item(i, "contains NaN or infinity")
+        arrays.append(array)
+    return arrays
+
+
+def coded(i: int, symbols: Iterable[Any], coder: Coder) -> list[int]:
+    """The codes of the symbols of item i."""
+    try:
+        return [coder.code(symbol) for symbol in symbols]
+    except TypeError as error:
+        raise bad_item(i, f"holds what is no symbol: {error}") from None
 
 
 def bad_item(i: int, problem: str) -> ValueError:
@@ -300,6 +317,16 @@ def check_share(owner: Any, name: str, value: Any) -> None:
     """Refuse anything but 0 < value ≤ 1."""
     if value != 1:
         check_between(owner, name, value, 0.0, 1.0)
+
+
+def check_whole(owner: Any, name: str, value: Any, length: int | None = None) -> None:
+    """Refuse anything but a whole number ≥ 0, below a length where one is given."""
+    whole = isinstance(value, Integral) and not isinstance(value, bool) and int(value) >= 0
+    if not whole or (length is not None and value >= length):
+        wanted = "≥ 0" if length is None else f"from 0 to length − 1 = {length - 1}"
+        raise ValueError(
+            f"{type(owner).__name__} needs a whole number {name} {wanted}; got {value!r}."
+        )
 
 
 def offsets(lengths: Any) -> np.ndarray:

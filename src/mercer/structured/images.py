@@ -13,11 +13,10 @@ from mercer.kernels.base import Kernel
 from mercer.kernels.coordinates import HistogramIntersection
 from mercer.kernels.facts import Facts
 from mercer.structured.base import (
-    FlatPoints,
     Same,
     StructuredKernel,
-    as_items,
-    bad_item,
+    StructuredPoints,
+    as_arrays,
     facts_inside,
     offsets,
 )
@@ -29,7 +28,7 @@ SAMPLE = 50_000  # descriptors from which the words are learned
 
 
 @dataclass(frozen=True, eq=False)
-class ImagePoints(FlatPoints):
+class ImagePoints(StructuredPoints):
     """Images, as arrays of grey values: the values of all images, one after the other.
 
     An image is an array of shape (height, width), or (height, width, colours), whose colours are
@@ -42,10 +41,12 @@ class ImagePoints(FlatPoints):
 
     @classmethod
     def read(cls, data: Any) -> Self:
-        images = [_grey(i, item) for i, item in enumerate(as_items(data, "images"))]
+        shapes = "write an array of shape (height, width) or (height, width, colours)"
+        arrays = as_arrays(data, "images", (2, 3), f"is no image: {shapes}")
+        images = [a.mean(axis=2) if a.ndim == 3 else np.atleast_2d(a) for a in arrays]
         pixels = np.concatenate([np.empty(0), *(image.ravel() for image in images)])
-        shapes = np.array([image.shape for image in images], np.int64).reshape(-1, 2)
-        return cls(np.arange(len(images)), offsets([i.size for i in images]), pixels, shapes)
+        sizes = np.array([image.shape for image in images], np.int64).reshape(-1, 2)
+        return cls(np.arange(len(images)), offsets(sizes.prod(axis=1)), pixels, sizes)
 
     @staticmethod
     def is_object(x: Any) -> bool:
@@ -60,20 +61,6 @@ class ImagePoints(FlatPoints):
     def joined(self, other: Self) -> Self:
         shapes = np.concatenate([self.shapes, other.shapes])
         return replace(super().joined(other), shapes=shapes)
-
-
-def _grey(i: int, item: Any) -> np.ndarray:
-    try:
-        image = np.asarray(item, np.float64)
-    except (TypeError, ValueError):
-        image = np.empty(0)
-    if image.ndim not in (2, 3):
-        raise bad_item(
-            i, "is no image: write an array of shape (height, width) or (height, width, colours)"
-        )
-    if not np.isfinite(image).all():
-        raise bad_item(i, "contains NaN or infinity")
-    return image.mean(axis=2) if image.ndim == 3 else image
 
 
 def oriented_gradients(image: np.ndarray, patch: int, stride: int) -> tuple[Any, Any]:

@@ -14,13 +14,21 @@ from mercer.kernels.base import Kernel
 from mercer.kernels.facts import Facts, unknown, yes
 from mercer.kernels.radial import Gaussian
 from mercer.points import check_finite
-from mercer.structured.base import FlatPoints, StructuredKernel, as_items, bad_item, offsets
+from mercer.structured.base import (
+    StructuredKernel,
+    StructuredPoints,
+    as_items,
+    bad_item,
+    coded,
+    offsets,
+    stacked,
+)
 from mercer.structured.hashing import Coder
 from mercer.structured.sparse import FeatureRows, MinimumKernel, SparseKernel
 
 
 @dataclass(frozen=True, eq=False)
-class SetPoints(FlatPoints):
+class SetPoints(StructuredPoints):
     """Sets of symbols, or symbols with weights: codes and weights one set after the other.
 
     Python's sets are read, dictionaries from symbols to weights ≥ 0, and the rows of a sparse
@@ -30,25 +38,18 @@ class SetPoints(FlatPoints):
     parts = ("codes", "weights")
     codes: np.ndarray
     weights: np.ndarray
-    tokens: dict[int, Any] = field(default_factory=dict)
 
     @classmethod
     def read(cls, data: Any) -> Self:
         if scipy.sparse.issparse(data):
             return cls._of_rows(data.tocsr())
-        coder, lengths = Coder(), []
-        codes: list[int] = []
-        weights: list[float] = []
-        for i, item in enumerate(as_items(data, "sets")):
-            pairs = _symbols(i, item)
-            try:
-                codes += [coder.code(symbol) for symbol in pairs]
-            except TypeError as error:
-                raise bad_item(i, f"holds what is no symbol: {error}") from None
-            weights += pairs.values()
-            lengths.append(len(pairs))
-        code, weight = np.array(codes, np.int64), np.array(weights, np.float64)
-        return cls(np.arange(len(lengths)), offsets(lengths), code, weight, coder.tokens)
+        coder = Coder()
+        sets = [_symbols(i, item) for i, item in enumerate(as_items(data, "sets"))]
+        codes = [code for i, pairs in enumerate(sets) for code in coded(i, pairs, coder)]
+        weights = [weight for pairs in sets for weight in pairs.values()]
+        starts = offsets([len(pairs) for pairs in sets])
+        arrays = np.array(codes, np.int64), np.array(weights, np.float64)
+        return cls(np.arange(len(sets)), starts, *arrays, tokens=coder.tokens)
 
     @classmethod
     def _of_rows(cls, rows: Any) -> Self:
@@ -67,11 +68,10 @@ class SetPoints(FlatPoints):
 
     def restored(self, i: int) -> Any:
         span = slice(self.starts[i], self.starts[i + 1])
-        symbols = [self.tokens.get(code, code) for code in self.codes[span].tolist()]
-        weights = self.weights[span].tolist()
-        if all(weight == 1.0 for weight in weights):
+        symbols, weights = self.symbols_of(self.codes[span]), self.weights[span]
+        if (weights == 1.0).all():
             return frozenset(symbols)
-        return dict(zip(symbols, weights, strict=True))
+        return dict(zip(symbols, weights.tolist(), strict=True))
 
 
 def _symbols(i: int, item: Any) -> dict[Any, float]:
@@ -172,7 +172,7 @@ class Jaccard(_SetKernel):
 
 
 @dataclass(frozen=True, eq=False)
-class BagPoints(FlatPoints):
+class BagPoints(StructuredPoints):
     """Bags of vectors: the rows of all bags, one bag after the other."""
 
     parts = ("vectors",)
@@ -180,16 +180,12 @@ class BagPoints(FlatPoints):
 
     @classmethod
     def read(cls, data: Any) -> Self:
-        items = [_bag(i, item) for i, item in enumerate(as_items(data, "bags of vectors"))]
-        widths = [item.shape[1] for item in items if len(item)]
-        for i, item in enumerate(items):
-            if len(item) and item.shape[1] != widths[0]:
-                raise bad_item(
-                    i, f"has vectors with {item.shape[1]} columns; the first bag has {widths[0]}"
-                )
-        width = widths[0] if widths else 1
-        rows = np.concatenate([np.empty((0, width)), *(item for item in items if len(item))])
-        return cls(np.arange(len(items)), offsets([len(item) for item in items]), rows)
+        problem = (
+            "is no bag of vectors: write an array with a row for each vector, item.reshape(-1, 1) "
+            "for numbers, item[None] for one vector"
+        )
+        rows, starts = stacked(data, "bags of vectors", (2,), problem)
+        return cls(np.arange(len(starts) - 1), starts, rows)
 
     @staticmethod
     def is_object(x: Any) -> bool:
@@ -197,25 +193,6 @@ class BagPoints(FlatPoints):
 
     def restored(self, i: int) -> np.ndarray:
         return self.vectors[self.starts[i] : self.starts[i + 1]]
-
-
-def _bag(i: int, item: Any) -> np.ndarray:
-    """Item i as an array of rows."""
-    try:
-        rows = np.asarray(item, np.float64)
-    except (TypeError, ValueError):
-        raise bad_item(i, "is no bag of vectors, which is an array of rows of numbers") from None
-    if rows.size == 0:
-        return np.empty((0, rows.shape[1] if rows.ndim == 2 else 1))
-    if rows.ndim != 2:
-        raise bad_item(
-            i,
-            f"has shape {rows.shape}; a bag is an array with a row for each vector. Write "
-            "item.reshape(-1, 1) for numbers, item[None] for one vector",
-        )
-    if not np.isfinite(rows).all():
-        raise bad_item(i, "contains NaN or infinity")
-    return rows
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -17,7 +17,8 @@ from mercer.structured.sparse import FeatureRows, SparseKernel
 class TextPoints(StructuredPoints):
     """Texts."""
 
-    texts: tuple[str, ...]
+    parts = ("texts",)
+    texts: np.ndarray  # of str, one for each object
 
     @classmethod
     def read(cls, data: Any) -> Self:
@@ -25,24 +26,15 @@ class TextPoints(StructuredPoints):
         for i, text in enumerate(texts):
             if not isinstance(text, str):
                 raise bad_item(i, f"is a {type(text).__name__}; a text is a str")
-        return cls(np.arange(len(texts)), tuple(map(str, texts)))
+        chosen, starts = np.arange(len(texts)), np.arange(len(texts) + 1)
+        return cls(chosen, starts, np.array(list(map(str, texts)), object))
 
     @staticmethod
     def is_object(x: Any) -> bool:
         return isinstance(x, str)
 
-    @property
-    def total(self) -> int:
-        return len(self.texts)
-
     def restored(self, i: int) -> str:
         return self.texts[i]
-
-    def selected(self, indices: np.ndarray) -> Self:
-        return type(self)(np.arange(len(indices)), tuple(self.texts[i] for i in indices.tolist()))
-
-    def joined(self, other: Self) -> Self:
-        return type(self)(np.arange(self.total + other.total), self.texts + other.texts)
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from dataclasses import dataclass, field
-from typing import Any, NamedTuple, Self
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any, Self
 
 import numpy as np
 
 from mercer.checks import check_positive
 from mercer.structured.base import (
-    FlatPoints,
     StructuredKernel,
+    StructuredPoints,
     as_items,
     bad_item,
     check_share,
@@ -25,7 +25,7 @@ Step = tuple[str, Any]  # ("open", label), ("leaf", label) or ("close", None)
 
 
 @dataclass(frozen=True, eq=False)
-class TreePoints(FlatPoints):
+class TreePoints(StructuredPoints):
     """Ordered trees with labels: the nodes of all trees, children before their parents.
 
     A tree is a text with brackets, as "(S (NP she) (VP runs))", a nested tuple or list, as
@@ -37,36 +37,19 @@ class TreePoints(FlatPoints):
     labels: np.ndarray
     parents: np.ndarray  # counted from the start of the tree, −1 for the root
     depths: np.ndarray
-    tokens: dict[int, Any] = field(default_factory=dict)
 
     @classmethod
     def read(cls, data: Any) -> Self:
-        coder, lengths = Coder(), []
-        labels: list[int] = []
-        parents: list[int] = []
-        depths: list[int] = []
+        coder, trees = Coder(), []
         for i, item in enumerate(as_items(data, "trees")):
-            nodes = _Nodes(coder)
             try:
                 steps = _bracketed(item) if isinstance(item, str) else _nested(item)
-                for step, label in steps:
-                    nodes.take(step, label)
-                if nodes.open:
-                    raise ValueError(f"{len(nodes.open)} of its brackets are not closed")
+                trees.append(_nodes(steps, coder))
             except (TypeError, ValueError) as error:
                 raise bad_item(i, f"is no tree: {error}") from None
-            labels += nodes.labels
-            parents += nodes.parents
-            depths += nodes.depths
-            lengths.append(len(nodes.labels))
-        return cls(
-            np.arange(len(lengths)),
-            offsets(lengths),
-            np.array(labels, np.int64),
-            np.array(parents, np.int64),
-            np.array(depths, np.int64),
-            coder.tokens,
-        )
+        nodes = np.array([node for tree in trees for node in tree], np.int64).reshape(-1, 3)
+        starts = offsets([len(tree) for tree in trees])
+        return cls(np.arange(len(trees)), starts, *nodes.T.copy(), tokens=coder.tokens)
 
     @staticmethod
     def is_object(x: Any) -> bool:
@@ -123,40 +106,27 @@ class TreePoints(FlatPoints):
 BRACKETS = re.compile(r"\(\s*([^\s()]*)|\)|[^\s()]+")
 
 
-class _Nodes:
-    """The nodes of one tree, from the steps of its description."""
-
-    def __init__(self, coder: Coder) -> None:
-        self.coder = coder
-        self.labels: list[int] = []
-        self.parents: list[int] = []
-        self.depths: list[int] = []
-        self.open: list[tuple[int, list[int]]] = []  # labels and children of nodes not yet closed
-        self.done = False
-
-    def take(self, step: str, label: Any) -> None:
-        if self.done:
+def _nodes(steps: Iterable[Step], coder: Coder) -> list[list[int]]:
+    """Label, parent and depth of the nodes of one tree, children before their parents."""
+    nodes: list[list[int]] = []
+    open_ones: list[tuple[int, list[int]]] = []  # labels and children of nodes not yet closed
+    for step, label in steps:
+        if nodes and not open_ones:
             raise ValueError("it goes on behind its end: there is one root, in brackets that match")
         if step == "open":
-            self.open.append((self.coder.code(label), []))
-        elif step == "leaf":
-            self._add(self.coder.code(label), [])
-        elif not self.open:
+            open_ones.append((coder.code(label), []))
+            continue
+        if step == "close" and not open_ones:
             raise ValueError("a bracket is closed that was not opened")
-        else:
-            self._add(*self.open.pop())
-
-    def _add(self, label: int, children: list[int]) -> None:
-        node = len(self.labels)
-        self.labels.append(label)
-        self.parents.append(-1)
-        self.depths.append(len(self.open))
+        code, children = open_ones.pop() if step == "close" else (coder.code(label), [])
         for child in children:
-            self.parents[child] = node
-        if self.open:
-            self.open[-1][1].append(node)
-        else:
-            self.done = True
+            nodes[child][1] = len(nodes)
+        if open_ones:
+            open_ones[-1][1].append(len(nodes))
+        nodes.append([code, -1, len(open_ones)])
+    if open_ones:
+        raise ValueError(f"{len(open_ones)} of its brackets are not closed")
+    return nodes
 
 
 def _is_labelled(item: Any) -> bool:
@@ -233,16 +203,6 @@ class Subtrees(SparseKernel):
         return FeatureRows.counted(starts, hashes[inside], weights)
 
 
-class FlatTrees(NamedTuple):
-    """Trees as compiled code takes them: where each starts, and of all nodes keys and children."""
-
-    starts: np.ndarray
-    keys: np.ndarray
-    order: np.ndarray  # the nodes of each tree by key
-    firsts: np.ndarray  # where the children of each node start
-    children: np.ndarray
-
-
 class _NodePairs(StructuredKernel):
     """A kernel that sums over pairs of nodes with equal keys."""
 
@@ -265,7 +225,9 @@ class _NodePairs(StructuredKernel):
         tree_kernel(left, x.chosen, right, y.chosen, float(self.decay), gap, partial, *work, out)
         return out
 
-    def _flat(self, points: TreePoints) -> FlatTrees:
+    def _flat(self, points: TreePoints) -> Any:
+        from mercer.structured.compiled.trees import FlatTrees
+
         keys = self.keys(points)
         children, firsts, _ = points.children()
         return FlatTrees(points.starts, keys, np.lexsort((keys, points.owners)), firsts, children)

@@ -1,10 +1,25 @@
-"""Graph kernels: shortest paths, small connected subgraphs, walks in product graphs."""
+"""Graph kernels: shortest paths, small connected subgraphs, walks in product graphs.
+
+`FlatGraphs` stands here because Numba stores its name with what it compiled.
+"""
 
 from __future__ import annotations
+
+from typing import NamedTuple
 
 import numpy as np
 
 from mercer.evaluation.cpu.vectors import compiled, inner
+
+
+class FlatGraphs(NamedTuple):
+    """Graphs in flat arrays: where each starts, and of all nodes labels and weighted neighbours."""
+
+    starts: np.ndarray
+    labels: np.ndarray
+    firsts: np.ndarray  # where the neighbours of each node start
+    neighbours: np.ndarray  # counted from the start of the graph
+    weights: np.ndarray
 
 
 @compiled

@@ -1,17 +1,27 @@
 """Dynamic programs over pairs of sequences, one function for a block of pairs each.
 
-Every function takes the flat symbols and starts of both sides, the chosen sequences, and `out`.
-Programs that only add and multiply run on plain numbers, and again on logarithms for a pair where
-these leave the range of floats.
+x and y are `Flat` sequences (which stand here because Numba stores their name with what it
+compiled), and all pairs of chosen ones fill `out`. Programs that only add and multiply run on plain
+numbers, and again on logarithms for a pair where these leave the range of floats.
 """
 
 from __future__ import annotations
+
+from typing import NamedTuple
 
 import numpy as np
 
 from mercer.evaluation.cpu.vectors import compiled, inner
 
 TOP = 1e280  # of plain numbers, so that sums of a few of them are finite
+
+
+class Flat(NamedTuple):
+    """Sequences in flat arrays: symbols or vectors, where each starts, the chosen ones."""
+
+    parts: np.ndarray
+    starts: np.ndarray
+    chosen: np.ndarray
 
 
 @inner
@@ -49,25 +59,31 @@ def _one(logs):  # type: ignore[no-untyped-def]
 
 
 @inner
-def _longest(starts, chosen):  # type: ignore[no-untyped-def]
+def _span(side, i):  # type: ignore[no-untyped-def]
+    """Where the i-th chosen sequence starts, and its length."""
+    start = side.starts[side.chosen[i]]
+    return start, side.starts[side.chosen[i] + 1] - start
+
+
+@inner
+def _longest(side):  # type: ignore[no-untyped-def]
     """The length of the longest chosen sequence."""
     longest = 0
-    for i in range(len(chosen)):
-        longest = max(longest, starts[chosen[i] + 1] - starts[chosen[i]])
+    for i in range(len(side.chosen)):
+        longest = max(longest, _span(side, i)[1])
     return longest
 
 
 @compiled
-def weighted_degree(x, x_starts, rows, y, y_starts, columns, gains, out):  # type: ignore[no-untyped-def]
+def weighted_degree(x, y, gains, out):  # type: ignore[no-untyped-def]
     """Σ over places of gains[r], r being the length of the run of equal symbols that ends there."""
-    for i in range(len(rows)):
-        a, n = x_starts[rows[i]], x_starts[rows[i] + 1] - x_starts[rows[i]]
-        for j in range(len(columns)):
-            b = y_starts[columns[j]]
-            shorter = min(n, y_starts[columns[j] + 1] - b)
+    for i in range(len(x.chosen)):
+        a, n = _span(x, i)
+        for j in range(len(y.chosen)):
+            b, m = _span(y, j)
             run, total = 0, 0.0
-            for k in range(shorter):
-                run = run + 1 if x[a + k] == y[b + k] else 0
+            for k in range(min(n, m)):
+                run = run + 1 if x.parts[a + k] == y.parts[b + k] else 0
                 total += gains[run]
             out[i, j] = total
 
@@ -100,20 +116,20 @@ def _gap_weighted(x, a, n, y, b, m, length, decay, sums, logs):  # type: ignore[
 
 
 @compiled
-def gap_weighted(x, x_starts, rows, y, y_starts, columns, length, decay, logs, out):  # type: ignore[no-untyped-def]
+def gap_weighted(x, y, length, decay, logs, out):  # type: ignore[no-untyped-def]
     """The gap-weighted kernel without its factor decay^{2·length}, or the logarithm of that."""
-    sums = np.empty((length, _longest(y_starts, columns) + 1))
-    for i in range(len(rows)):
-        a, n = x_starts[rows[i]], x_starts[rows[i] + 1] - x_starts[rows[i]]
-        for j in range(len(columns)):
-            b, m = y_starts[columns[j]], y_starts[columns[j] + 1] - y_starts[columns[j]]
+    sums, s, t = np.empty((length, _longest(y) + 1)), x.parts, y.parts
+    for i in range(len(x.chosen)):
+        a, n = _span(x, i)
+        for j in range(len(y.chosen)):
+            b, m = _span(y, j)
             value = 0.0
             if min(n, m) >= length:
-                value = _gap_weighted(x, a, n, y, b, m, length, decay, sums, False)
+                value = _gap_weighted(s, a, n, t, b, m, length, decay, sums, False)
             if value < TOP:
                 out[i, j] = np.log(value) if logs else value
             else:
-                value = _gap_weighted(x, a, n, y, b, m, length, np.log(decay), sums, True)
+                value = _gap_weighted(s, a, n, t, b, m, length, np.log(decay), sums, True)
                 out[i, j] = value if logs else np.exp(value)
 
 
@@ -168,48 +184,46 @@ def _present(x, a, n, y, b, m, previous, weight, rows, saved, logs):  # type: ig
 
 
 @compiled
-def all_subsequences(  # type: ignore[no-untyped-def]
-    x, x_starts, rows, local, symbols, y, y_starts, columns, weight, presence, logs, out
-):
+def all_subsequences(x, y, local, symbols, weight, presence, logs, out):  # type: ignore[no-untyped-def]
     """The kernel of all subsequences, by presence or by count, or its logarithm.
 
     local[k] is the number of symbol k of x among the different symbols of its sequence, which are
     at most `symbols`.
     """
-    longest = _longest(y_starts, columns)
+    longest, s, t = _longest(y), x.parts, y.parts
     work, saved = np.empty((2, longest + 2)), np.empty((symbols, longest + 2))
-    for i in range(len(rows)):
-        a, n = x_starts[rows[i]], x_starts[rows[i] + 1] - x_starts[rows[i]]
-        for j in range(len(columns)):
-            b, m = y_starts[columns[j]], y_starts[columns[j] + 1] - y_starts[columns[j]]
+    for i in range(len(x.chosen)):
+        a, n = _span(x, i)
+        for j in range(len(y.chosen)):
+            b, m = _span(y, j)
             if presence:
-                value = _present(x, a, n, y, b, m, local, weight, work, saved, False)
+                value = _present(s, a, n, t, b, m, local, weight, work, saved, False)
             else:
-                value = _counted(x, a, n, y, b, m, weight, work[0], False)
+                value = _counted(s, a, n, t, b, m, weight, work[0], False)
             if value < TOP:
                 out[i, j] = np.log(value) if logs else value
                 continue
             if presence:
-                value = _present(x, a, n, y, b, m, local, np.log(weight), work, saved, True)
+                value = _present(s, a, n, t, b, m, local, np.log(weight), work, saved, True)
             else:
-                value = _counted(x, a, n, y, b, m, np.log(weight), work[0], True)
+                value = _counted(s, a, n, t, b, m, np.log(weight), work[0], True)
             out[i, j] = value if logs else np.exp(value)
 
 
 @compiled
-def edit_distances(x, x_starts, rows, y, y_starts, columns, out):  # type: ignore[no-untyped-def]
+def edit_distances(x, y, out):  # type: ignore[no-untyped-def]
     """The least number of insertions, deletions and replacements that turn x into y."""
-    row = np.empty(_longest(y_starts, columns) + 1, np.int64)
-    for i in range(len(rows)):
-        a, n = x_starts[rows[i]], x_starts[rows[i] + 1] - x_starts[rows[i]]
-        for j in range(len(columns)):
-            b, m = y_starts[columns[j]], y_starts[columns[j] + 1] - y_starts[columns[j]]
+    row = np.empty(_longest(y) + 1, np.int64)
+    for i in range(len(x.chosen)):
+        a, n = _span(x, i)
+        for j in range(len(y.chosen)):
+            b, m = _span(y, j)
             for k in range(m + 1):
                 row[k] = k
             for p in range(n):
                 before, row[0] = row[0], p + 1
                 for q in range(m):
-                    replaced = before + (0 if x[a + p] == y[b + q] else 1)
+                    replaced = before + (0 if x.parts[a + p] == y.parts[b + q] else 1)
                     before = row[q + 1]
                     row[q + 1] = min(replaced, min(before, row[q]) + 1)
             out[i, j] = row[m]
@@ -249,16 +263,16 @@ def _aligned(x, a, n, y, b, m, scale, band, row, logs):  # type: ignore[no-untyp
 
 
 @compiled
-def global_alignment(x, x_starts, rows, y, y_starts, columns, scale, band, logs, out):  # type: ignore[no-untyped-def]
+def global_alignment(x, y, scale, band, logs, out):  # type: ignore[no-untyped-def]
     """The global alignment kernel, or its logarithm."""
-    row = np.empty(_longest(y_starts, columns) + 1)
-    for i in range(len(rows)):
-        a, n = x_starts[rows[i]], x_starts[rows[i] + 1] - x_starts[rows[i]]
-        for j in range(len(columns)):
-            b, m = y_starts[columns[j]], y_starts[columns[j] + 1] - y_starts[columns[j]]
-            value = _aligned(x, a, n, y, b, m, scale, band, row, False)
+    row, s, t = np.empty(_longest(y) + 1), x.parts, y.parts
+    for i in range(len(x.chosen)):
+        a, n = _span(x, i)
+        for j in range(len(y.chosen)):
+            b, m = _span(y, j)
+            value = _aligned(s, a, n, t, b, m, scale, band, row, False)
             if value >= 0.0:
                 out[i, j] = np.log(value) if logs else value
             else:
-                value = _aligned(x, a, n, y, b, m, scale, band, row, True)
+                value = _aligned(s, a, n, t, b, m, scale, band, row, True)
                 out[i, j] = value if logs else np.exp(value)

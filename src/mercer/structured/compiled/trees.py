@@ -1,8 +1,25 @@
-"""Tree kernels: only pairs of nodes that match are visited, children before their parents."""
+"""Tree kernels: only pairs of nodes that match are visited, children before their parents.
+
+`FlatTrees` stands here because Numba stores its name with what it compiled.
+"""
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
+import numpy as np
+
 from mercer.evaluation.cpu.vectors import compiled, inner
+
+
+class FlatTrees(NamedTuple):
+    """Trees in flat arrays: where each starts, and of all nodes keys and children."""
+
+    starts: np.ndarray
+    keys: np.ndarray
+    order: np.ndarray  # the nodes of each tree by key
+    firsts: np.ndarray  # where the children of each node start
+    children: np.ndarray
 
 
 @inner

@@ -1,1 +1,0 @@
-"""Kernels on graphs: labels that take in their neighbours, paths, graphlets and walks."""

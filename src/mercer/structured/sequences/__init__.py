@@ -1,1 +1,0 @@
-"""Kernels on sequences: words inside them, subsequences with gaps, alignments."""
