@@ -117,6 +117,8 @@ def first(*answers: Answer | Callable[[], Answer | None] | None) -> Answer:
     raise ValueError("no answer was given.")
 
 
+UNIT_DIAGONAL: dict[str, Any] = {"bounded": yes("k(x, x) = 1", 1.0), "constant_diagonal": True}
+
 QUESTIONS = (
     "positive_definite",
     "stationary",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -204,24 +204,20 @@ class Encoding:
     columns: tuple[tuple[str, Numbers | Categories], ...]
 
     @classmethod
-    def learned(cls, frame: Any, names: Sequence[str], as_categories: Sequence[str]) -> Encoding:
-        """Learn the columns behind encoded names; some of these are asked for as categories."""
+    def learned(cls, frame: Any, asked: Iterable[tuple[str, bool]]) -> Encoding:
+        """Learn the columns behind encoded names, of which some are asked for as categories."""
         columns: dict[str, Numbers | Categories] = {}
-        for name in names:
+        for name, as_category in asked:
             column, suffix = split_name(frame, name)
-            kind = (
-                Categories
-                if (name in as_categories and suffix != "?") or suffix == "#"
-                else Numbers
-            )
-            known = columns.get(column)
-            if known is not None and not isinstance(known, kind):
+            counted = suffix == "#" or (as_category and suffix != "?")
+            kind = Categories if counted else Numbers
+            if column not in columns:
+                columns[column] = kind.learned(frame[column], column)
+            elif not isinstance(columns[column], kind):
                 raise ValueError(
                     f"column {column!r} is asked for as a number and as a category: write a "
                     "copy of it under another name."
                 )
-            if known is None:
-                columns[column] = kind.learned(frame[column], column)
         return cls(tuple(columns.items()))
 
     def rows(self, frame: Any, names: Sequence[str]) -> np.ndarray:

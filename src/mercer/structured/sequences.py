@@ -677,13 +677,8 @@ class EditSimilarity(StructuredKernel):
         check_positive(self, "lengthscale", self.lengthscale)
 
     def facts(self, dimension: int | None = None) -> Facts:
-        return Facts(
-            self,
-            dimension,
-            positive_definite=no(
-                "the edit distance is not conditionally negative definite (Cortes et al., 2004)"
-            ),
-        )
+        reason = "the edit distance is not conditionally negative definite (Cortes et al., 2004)"
+        return Facts(self, dimension, positive_definite=no(reason))
 
     def distances(self, x: Any, y: Any) -> np.ndarray:
         """The edit distances of all pairs."""

@@ -11,7 +11,7 @@ import scipy.sparse
 
 from mercer.checks import check_positive, is_number
 from mercer.kernels.base import Kernel
-from mercer.kernels.facts import Facts, unknown, yes
+from mercer.kernels.facts import UNIT_DIAGONAL, Facts, unknown, yes
 from mercer.kernels.radial import Gaussian
 from mercer.points import check_finite
 from mercer.structured.base import (
@@ -140,19 +140,12 @@ class Jaccard(_SetKernel):
     """
 
     def facts(self, dimension: int | None = None) -> Facts:
-        return Facts(
-            self,
-            dimension,
-            positive_definite=yes(
-                "it is the probability that a random hash has the same minimum on both sets"
-            ),
-            bounded=yes("k(x, x) = 1", 1.0),
-            constant_diagonal=True,
-        )
+        chance = "it is the probability that a random hash has the same minimum on both sets"
+        return Facts(self, dimension, positive_definite=yes(chance), **UNIT_DIAGONAL)
 
     def block(self, x: Any, y: Any) -> np.ndarray:
         shared = self._products(x, y, smaller=True)
-        rows, columns = (self._rows(side).totals(side.chosen) for side in (x, y))
+        rows, columns = (self._rows(side).totals[side.chosen] for side in (x, y))
         union = rows[:, None] + columns - shared
         return np.divide(shared, union, out=np.ones_like(shared), where=union > 0)
 
@@ -299,10 +292,7 @@ class GaussianOfMeans(StructuredKernel):
     def facts(self, dimension: int | None = None) -> Facts:
         inner = MeanMap(self.kernel).facts().positive_definite
         answer = yes("it is a Gaussian of a distance in a Hilbert space") if inner.yes else inner
-        bound = yes("k(x, x) = 1", 1.0)
-        return Facts(
-            self, dimension, positive_definite=answer, bounded=bound, constant_diagonal=True
-        )
+        return Facts(self, dimension, positive_definite=answer, **UNIT_DIAGONAL)
 
     def check_points(self, points: Any) -> None:
         MeanMap(self.kernel).check_points(points)

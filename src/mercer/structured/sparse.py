@@ -76,17 +76,15 @@ class FeatureRows:
         shape = rows.shape[0], other.matrix.shape[1]
         return scipy.sparse.csr_array((rows.data[shared], places[shared], ends), shape)
 
-    def norms(self, chosen: np.ndarray) -> np.ndarray:
-        """‖φ(x)‖² of the chosen rows."""
-        return self._squares[chosen]
-
-    def totals(self, chosen: np.ndarray) -> np.ndarray:
-        """Σ_u φ_u(x) of the chosen rows."""
-        return self._sums(self.matrix.data)[chosen]
+    @cached_property
+    def squares(self) -> np.ndarray:
+        """‖φ(x)‖² of all rows."""
+        return self._sums(self.matrix.data**2)
 
     @cached_property
-    def _squares(self) -> np.ndarray:
-        return self._sums(self.matrix.data**2)
+    def totals(self) -> np.ndarray:
+        """Σ_u φ_u(x) of all rows."""
+        return self._sums(self.matrix.data)
 
     def _sums(self, values: np.ndarray) -> np.ndarray:
         rows = np.repeat(np.arange(self.matrix.shape[0]), np.diff(self.matrix.indptr))
@@ -105,32 +103,25 @@ def lookup(keys: np.ndarray, wanted: np.ndarray) -> np.ndarray:
     return np.where(keys[places] == wanted, places, -1)
 
 
-@dataclass(frozen=True, eq=False)
-class Postings:
-    """The features of a tile of columns, by feature: which columns have it, and how much."""
+def postings(rows: FeatureRows, chosen: np.ndarray) -> tuple[np.ndarray, ...]:
+    """The features of a tile of columns, by feature: keys, ends, dense, items, weights.
 
-    keys: np.ndarray
-    ends: np.ndarray
-    dense: np.ndarray
-    items: np.ndarray
-    weights: np.ndarray
-
-    @classmethod
-    def of(cls, rows: FeatureRows, chosen: np.ndarray) -> Postings:
-        tile = rows.matrix[chosen]
-        order = np.argsort(tile.indices, kind="stable")
-        items = np.repeat(np.arange(len(chosen)), np.diff(tile.indptr))[order]
-        keys, counts = np.unique(tile.indices, return_counts=True)
-        dense = counts >= max(DENSE * len(chosen), 8)
-        ends = np.cumsum(np.where(dense, len(chosen), counts))
-        feature = np.repeat(np.arange(len(keys)), counts)
-        first = ends - np.where(dense, len(chosen), counts)
-        rank = np.arange(len(items)) - (np.cumsum(counts) - counts)[feature]
-        places = first[feature] + np.where(dense[feature], items, rank)
-        size = int(ends[-1]) if len(ends) else 0
-        who, weights = np.zeros(size, np.int32), np.zeros(size)
-        who[places], weights[places] = items, tile.data[order]
-        return cls(keys.astype(np.int64), ends, dense, who, weights)
+    They are what `products` takes: which columns have a feature, and how much of it.
+    """
+    tile = rows.matrix[chosen]
+    order = np.argsort(tile.indices, kind="stable")
+    items = np.repeat(np.arange(len(chosen)), np.diff(tile.indptr))[order]
+    keys, counts = np.unique(tile.indices, return_counts=True)
+    dense = counts >= max(DENSE * len(chosen), 8)
+    ends = np.cumsum(np.where(dense, len(chosen), counts))
+    feature = np.repeat(np.arange(len(keys)), counts)
+    first = ends - np.where(dense, len(chosen), counts)
+    rank = np.arange(len(items)) - (np.cumsum(counts) - counts)[feature]
+    places = first[feature] + np.where(dense[feature], items, rank)
+    size = int(ends[-1]) if len(ends) else 0
+    who, weights = np.zeros(size, np.int32), np.zeros(size)
+    who[places], weights[places] = items, tile.data[order]
+    return keys.astype(np.int64), ends, dense, who, weights
 
 
 class SparseKernel(StructuredKernel):
@@ -152,7 +143,7 @@ class SparseKernel(StructuredKernel):
         return self._products(x, y, smaller=False)
 
     def diagonal(self, x: Any) -> np.ndarray:
-        return self._rows(x).norms(x.chosen)
+        return self._rows(x).squares[x.chosen]
 
     def features(self, x: Any) -> Any:
         """φ(x_i) as rows of a CSR matrix.
@@ -188,20 +179,9 @@ class SparseKernel(StructuredKernel):
         from mercer.structured.compiled.sparse import products
 
         left, right = self._rows(x), self._rows(y)
-        posts = y.own.get(self._key(), lambda: Postings.of(right, y.chosen))
+        posts = y.own.get(self._key(), lambda: postings(right, y.chosen))
         out = np.zeros((len(x), len(y)))
-        products(
-            *left.arrays,
-            x.chosen,
-            left.table(right),
-            posts.keys,
-            posts.ends,
-            posts.dense,
-            posts.items,
-            posts.weights,
-            smaller,
-            out,
-        )
+        products(*left.arrays, x.chosen, left.table(right), *posts, smaller, out)
         return out
 
 
@@ -217,7 +197,7 @@ class MinimumKernel(SparseKernel):
         return self._products(x, y, smaller=True)
 
     def diagonal(self, x: Any) -> np.ndarray:
-        return self._rows(x).totals(x.chosen)
+        return self._rows(x).totals[x.chosen]
 
     def factors(self, x: Any, y: Any) -> tuple[Any, Any] | None:
         return None  # unary codes may be long
@@ -266,8 +246,7 @@ def explicit_rows(kernel: Kernel, points: Any) -> FeatureRows:
 
 def _normalised(rows: FeatureRows) -> FeatureRows:
     """Rows of unit length; those without features have a feature of their own."""
-    n = rows.matrix.shape[0]
-    squares = rows.norms(np.arange(n))
+    n, squares = rows.matrix.shape[0], rows.squares
     empty = np.flatnonzero(squares == 0)
     scale = 1.0 / np.sqrt(np.where(squares > 0, squares, 1.0))
     scaled = scipy.sparse.diags_array(scale) @ rows.matrix

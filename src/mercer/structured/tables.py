@@ -15,7 +15,7 @@ Gaussian(lengthscale=1.0).on(['age']) * Category(weight=1.6...).on(['town']) * .
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import reduce
 from typing import Any, NamedTuple, Self
@@ -34,8 +34,8 @@ from mercer.evaluation.expression import (
     minimum,
 )
 from mercer.kernels.base import Kernel, parts
-from mercer.kernels.facts import Facts, yes
-from mercer.kernels.input_maps import Columns
+from mercer.kernels.facts import UNIT_DIAGONAL, Facts, yes
+from mercer.kernels.input_maps import Columns, OnImages
 from mercer.kernels.periodic import PeriodicExponential
 from mercer.kernels.radial import Exponential, Gaussian
 from mercer.points import DensePoints, PointSet, VectorPoints, is_point_set
@@ -90,9 +90,8 @@ class Category(Kernel):
             self,
             dimension,
             positive_definite=yes("each column is e^{−w} + (1 − e^{−w})·1[a = b]"),
-            bounded=yes("k(x, x) = 1", 1.0),
-            constant_diagonal=True,
             positive_values=True,
+            **UNIT_DIAGONAL,
         )
 
 
@@ -113,17 +112,12 @@ class Match(Kernel):
         return coordinate_product(1.0 - _different())
 
     def facts(self, dimension: int | None = None) -> Facts:
-        return Facts(
-            self,
-            dimension,
-            positive_definite=yes("it is the inner product of indicators of categories"),
-            bounded=yes("k(x, x) = 1", 1.0),
-            constant_diagonal=True,
-        )
+        definite = yes("it is the inner product of indicators of categories")
+        return Facts(self, dimension, positive_definite=definite, **UNIT_DIAGONAL)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class OfColumn(Kernel):
+class OfColumn(OnImages):
     """A kernel on objects, as texts, that stand in one column of a table.
 
     It is `kernel.on("comment")` for one of `mercer.structured`; for sums and normalised forms of
@@ -153,14 +147,8 @@ class OfColumn(Kernel):
     def fitted(self, data: Any) -> Kernel:
         return replace(self, kernel=self.kernel.fitted(_texts(data, self.column)))
 
-    def check_points(self, points: Any) -> None:
-        self.kernel.check_points(points.objects[self.column])
-
-    def block(self, x: Any, y: Any) -> np.ndarray:
-        return self.kernel.block(x.objects[self.column], y.objects[self.column])
-
-    def diagonal(self, x: Any) -> np.ndarray:
-        return self.kernel.diagonal(x.objects[self.column])
+    def _image(self, points: Any) -> Any:
+        return points.objects[self.column]
 
     def __repr__(self) -> str:
         return f"{self.kernel!r}.on({self.column!r})"
@@ -204,7 +192,7 @@ class TablePoints(DensePoints):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Table(Kernel):
+class Table(OnImages):
     """A kernel on the columns of a table, with numbers estimated from a training table.
 
     The kernel is made of kernels on named columns. Of a column "age" of numbers it may look at
@@ -272,10 +260,8 @@ class Table(Kernel):
         if is_point_set(data) or _is_array(data) or _is_encoded(data):
             return self
         frame = rows_of(data)
-        names, objects = self.columns()
-        _check_columns(frame, objects)
-        encoding = Encoding.learned(frame, names, _asked_as_categories(self.kernel))
-        return Table(self.kernel.fitted(frame), encoding)
+        _check_columns(frame, self.columns()[1])
+        return Table(self.kernel.fitted(frame), Encoding.learned(frame, _asked(self.kernel)))
 
     def points(self, data: Any) -> PointSet:
         if isinstance(data, VectorPoints):
@@ -320,19 +306,10 @@ class Table(Kernel):
     def normalised_expression(self) -> Expression | None:
         return self.kernel.normalised_expression()
 
-    def normalised_block(self, x: PointSet, y: PointSet) -> np.ndarray:
-        return self.kernel.normalised_block(x, y)
+    def _image(self, points: Any) -> Any:
+        return points
 
-    def log_diagonal(self, x: PointSet) -> np.ndarray:
-        return self.kernel.log_diagonal(x)
-
-    def block(self, x: PointSet, y: PointSet) -> np.ndarray:
-        return self.kernel.block(x, y)
-
-    def diagonal(self, x: PointSet) -> np.ndarray:
-        return self.kernel.diagonal(x)
-
-    def derivative(self, x: PointSet, y: PointSet) -> np.ndarray:
+    def _derivative(self, x: PointSet, y: PointSet) -> np.ndarray:
         return self.kernel.derivative(x, y)
 
     def facts(self, dimension: int | None = None) -> Facts:
@@ -346,20 +323,12 @@ class Table(Kernel):
         return f"Table({self.kernel!r})"
 
 
-def _asked_as_categories(kernel: Kernel) -> list[str]:
-    """The columns that `Category` and `Match` look at, and no other kernel."""
-    asked: dict[bool, list[str]] = {True: [], False: []}
+def _asked(kernel: Kernel) -> Iterator[tuple[str, bool]]:
+    """The encoded columns, and whether categories are meant, as by `Category` and `Match`."""
     for part in parts(kernel):
         if isinstance(part, Columns):
             counted = any(isinstance(inner, (Category, Match)) for inner in parts(part.kernel))
-            asked[counted] += [str(name) for name in part.columns]
-    for name in asked[True]:
-        if name in asked[False]:
-            raise ValueError(
-                f"column {name!r} is asked for as a number and as a category: write a copy of it "
-                "under another name."
-            )
-    return asked[True]
+            yield from ((str(name), counted) for name in part.columns)
 
 
 def _is_array(data: Any) -> bool:
