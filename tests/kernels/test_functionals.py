@@ -20,8 +20,7 @@ from mercer.kernels import (
     RationalQuadratic,
     ThinPlate,
 )
-from mercer.kernels.derivatives import mixed_derivative
-from mercer.kernels.functionals import Average, Derivative, Evaluation, Integral
+from mercer.kernels.functionals import Average, Derivative, Evaluation, Integral, mixed_derivative
 from mercer.solvers import ConjugateGradient, interpolant
 
 RNG = np.random.default_rng(0)

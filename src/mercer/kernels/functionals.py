@@ -7,19 +7,33 @@ positive definite, and f = Σ α_i k(L_i, ·) is fitted to numbers L_i(f) as to 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import permutations
 from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse
 
 from mercer.checks import check_count, check_finite
+from mercer.evaluation.expression import (
+    Expression,
+    Number,
+    X,
+    Y,
+    is_smooth,
+    numbers_of,
+    squared_distance,
+)
+from mercer.evaluation.operations import derivative, evaluate
+from mercer.evaluation.reference import block
 from mercer.functions import RKHSFunction
+from mercer.kernels.algebra import Product, Scaled, Sum
 from mercer.kernels.base import Kernel
 from mercer.kernels.calculus import Differentiable, on_functionals
-from mercer.kernels.derivatives import mixed_derivative
 from mercer.kernels.facts import Facts, unknown, yes
-from mercer.points import ObjectPoints, PointSet, VectorPoints
+from mercer.kernels.radial import Radial, column_scales
+from mercer.points import ObjectPoints, PointSet, VectorPoints, View
 
 __all__ = [
     "Average",
@@ -413,3 +427,113 @@ def _rule(low: np.ndarray, high: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Nodes and weights of Gauss's rule on intervals, one row for each."""
     half, middle = 0.5 * (high - low)[:, None], 0.5 * (high + low)[:, None]
     return middle + half * NODES, half * WEIGHTS
+
+
+# ---- ∂²k/∂x_a∂y_b: what data that are derivatives need -------------------------------------------
+
+
+def mixed_derivative(kernel: Kernel, x: Any, y: Any) -> np.ndarray:
+    """∂²k(x_i, y_j)/∂x_i∂y_j as an array (n, m, columns, columns).
+
+    Refused where the functions of the space need not have derivatives, or none is known. Radial
+    kernels give their slope by `profile_slope`, without the singularity that it may have at x = y.
+
+    >>> from mercer.kernels import Gaussian, Polynomial
+    >>> k = Gaussian()
+    >>> mixed_derivative(k, k.points([[0.0]]), k.points([[0.0], [1.0]]))[0, :, 0, 0].round(12)
+    array([1., 0.])
+    >>> p = Polynomial(degree=2, bias=0.0)  # (xy)²: 4xy
+    >>> float(mixed_derivative(p, p.points([[2.0]]), p.points([[3.0]]))[0, 0, 0, 0])
+    24.0
+    """
+    match kernel:
+        case Sum(left, right):
+            return mixed_derivative(left, x, y) + mixed_derivative(right, x, y)
+        case Scaled(scale, inner):
+            return float(scale) * mixed_derivative(inner, x, y)
+        case Product(left, right):
+            return _of_product(left, right, x, y)
+        case Radial():
+            s = squared_distance(View(scales=tuple(1.0 / column_scales(kernel, x.width))))
+            slope = kernel.profile_slope(s)
+            if slope is None:
+                raise ValueError(
+                    f"functions of the space of {kernel!r} need not have derivatives, so these are "
+                    "no data to fit: choose a smoother kernel, as Matern(2.5) or Gaussian()."
+                )
+            return _by_chain_rule({s: slope}, x, y)
+    expression = kernel.expression()
+    if expression is None or not is_smooth(expression):
+        raise ValueError(
+            f"{kernel!r} has no known derivative in both points, which data that are derivatives "
+            "need: choose a smooth kernel, as Gaussian() or Matern(2.5), or sums and products."
+        )
+    slopes = {number: derivative(expression, number) for number in numbers_of(expression)}
+    return _by_chain_rule(slopes, x, y)
+
+
+def _of_product(f: Kernel, g: Kernel, x: Any, y: Any) -> np.ndarray:
+    """(fg)_ab = f_ab g + f_a g_b + f_b g_a + f g_ab."""
+    values = [side.block(x, y)[:, :, None, None] for side in (f, g)]
+    in_x = [side.derivative(x, y)[:, :, :, None] for side in (f, g)]
+    in_y = [side.derivative(y, x).transpose(1, 0, 2)[:, :, None, :] for side in (f, g)]
+    return (
+        mixed_derivative(f, x, y) * values[1]
+        + in_x[0] * in_y[1]
+        + in_y[0] * in_x[1]
+        + values[0] * mixed_derivative(g, x, y)
+    )
+
+
+def _by_chain_rule(slopes: Mapping[Number, Expression | None], x: Any, y: Any) -> np.ndarray:
+    """Σ_i E_i ∂_a∂_b N_i + Σ_ij E_ij ∂_a N_i ∂_b N_j for the slopes E_i of k in its numbers N_i."""
+    jets = {number: _jets(number, x, y) for number in slopes}
+    total = np.zeros((len(x), len(y), x.width, x.width))
+    for number, slope in slopes.items():
+        if slope is None:
+            continue
+        in_x, _, both = jets[number]
+        total += block(slope, x, y)[:, :, None, None] * both
+        for other, (_, in_y, _) in jets.items():
+            bend = derivative(slope, other)
+            if bend is not None:
+                # where ‖x − y‖ = 0, so are its slopes, and what is singular in g″ does not count
+                second = np.nan_to_num(block(bend, x, y), posinf=0.0, neginf=0.0)
+                total += second[:, :, None, None] * in_x[:, :, :, None] * in_y[:, :, None, :]
+    return total
+
+
+TERMS = {  # numbers of a pair as sums over coordinates
+    "squared_distance": (X - Y) ** 2,
+    "product": X * Y,
+    "x_norm": X**2,
+    "y_norm": Y**2,
+}
+
+
+def _jets(number: Number, x: Any, y: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """∂_a N, ∂_b N and ∂_a∂_b N of a sum or product N of terms t(x_k, y_k) over coordinates."""
+    term: Any = TERMS.get(number.kind, number.term)
+    a, b = (side.seen(number.view, np.float64) for side in (x, y))
+    width = a.shape[1]
+
+    def values(part: Expression | None) -> np.ndarray:
+        at = {X: a[:, None, :], Y: b[None, :, :]}
+        shape = len(a), len(b), width
+        return np.broadcast_to(0.0 if part is None else evaluate(part, at), shape)
+
+    slope = derivative(term, X)
+    in_x, in_y = values(slope), values(derivative(term, Y))
+    both = values(slope and derivative(slope, Y))[..., None] * np.eye(width)
+    if number.kind == "coordinate_product":
+        terms = values(term)
+        others = np.stack([np.delete(terms, k, axis=-1).prod(axis=-1) for k in range(width)], -1)
+        both *= others[..., None]
+        for k, other in permutations(range(width), 2):
+            rest = np.delete(terms, [k, other], axis=-1).prod(axis=-1)
+            both[..., k, other] = in_x[..., k] * in_y[..., other] * rest
+        in_x, in_y = in_x * others, in_y * others
+    unit_vectors = x.made_of(np.eye(x.width), x.names)
+    jacobian = unit_vectors.seen(number.view, np.float64).T  # of the linear map that a view is
+    seen = np.einsum("ka,nmkl,lb->nmab", jacobian, both, jacobian)
+    return in_x @ jacobian, in_y @ jacobian, seen
