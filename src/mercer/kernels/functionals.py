@@ -308,9 +308,9 @@ class OnFunctionals(Kernel):
         return known.stating(positive_definite=unknown(inner.because, advice=inner.advice))
 
     def block(self, x: PointSet, y: PointSet) -> np.ndarray:
-        left, right = (_Atoms.of(self.kernel, points) for points in (x, y))  # type: ignore[arg-type]
-        rows = [np.hstack([_pair(self.kernel, a, b) for b in right.kinds]) for a in left.kinds]
-        return left.mixing @ np.vstack(rows) @ right.mixing.T
+        (left, rows), (right, columns) = (_taken_apart(self.kernel, points) for points in (x, y))
+        blocks = [np.hstack([_pair(self.kernel, a, b) for b in right]) for a in left]
+        return rows @ np.vstack(blocks) @ columns.T
 
 
 # ---- blocks between functionals of one kind ------------------------------------------------------
@@ -343,42 +343,30 @@ class _Spans(NamedTuple):
         return ((ends[:, :1] < middle) & (middle < ends[:, 1:])).astype(float)
 
 
-class _Atoms(NamedTuple):
-    """Functionals taken apart: those of one kind together, and the factors that mix them."""
-
-    kinds: list[Any]
-    mixing: Any  # functionals × parts, sparse
-
-    @classmethod
-    def of(cls, kernel: Kernel, points: ObjectPoints) -> _Atoms:
-        parts: list[list[tuple[int, float, Any]]] = [[], [], []]
-        for row, functional in enumerate(points):
-            for factor, part in functional.terms():
-                parts[KINDS[type(part)]].append((row, factor, part))
-        values, slopes, integrals = ([part for _, _, part in group] for group in parts)
-        widths = {len(part.point) for part in (*values, *slopes)} | ({1} if integrals else set())
-        if len(widths) > 1:
-            raise ValueError(
-                f"functionals are about functions of one number of columns, integrals about those "
-                f"of one column; got {sorted(widths)} columns."
-            )
-        kinds: list[Any] = []
-        if values:
-            kinds.append(_AtPoints(kernel.points(np.array([part.point for part in values]))))
-        if slopes:
-            at = kernel.points(np.array([part.point for part in slopes]))
-            mixed_derivative(kernel, at.slice(0, 1), at.slice(0, 1))  # refuses kernels with kinks
-            kinds.append(_AtPoints(at, np.array([part.direction for part in slopes])))
-        if integrals:
-            kinds.append(_Spans(integrals))
-        ordered = [entry for group in parts for entry in group]
-        rows, factors = [row for row, _, _ in ordered], [factor for _, factor, _ in ordered]
-        shape = len(points), len(ordered)
-        mixing = scipy.sparse.csr_array((factors, (rows, np.arange(len(ordered)))), shape=shape)
-        return cls(kinds, mixing)
-
-
-KINDS: dict[type, int] = {Evaluation: 0, Derivative: 1, Integral: 2}
+def _taken_apart(kernel: Kernel, points: Any) -> tuple[list[Any], Any]:
+    """Functionals that are no sums, those of one kind together, and the factors that mix them."""
+    kinds = (Evaluation, Derivative, Integral)
+    every = [(i, *term) for i, functional in enumerate(points) for term in functional.terms()]
+    groups = [[term for term in every if isinstance(term[2], kind)] for kind in kinds]
+    values, slopes, integrals = ([part for _, _, part in group] for group in groups)
+    widths = {len(part.point) for part in (*values, *slopes)} | ({1} if integrals else set())
+    if len(widths) > 1:
+        raise ValueError(
+            f"functionals are about functions of one number of columns, integrals about those "
+            f"of one column; got {sorted(widths)} columns."
+        )
+    parts: list[Any] = []
+    if values:
+        parts.append(_AtPoints(kernel.points(np.array([part.point for part in values]))))
+    if slopes:
+        at = kernel.points(np.array([part.point for part in slopes]))
+        mixed_derivative(kernel, at.slice(0, 1), at.slice(0, 1))  # refuses kernels with kinks
+        parts.append(_AtPoints(at, np.array([part.direction for part in slopes])))
+    if integrals:
+        parts.append(_Spans(integrals))
+    rows, factors = np.array([term[:2] for group in groups for term in group]).reshape(-1, 2).T
+    places = rows.astype(int), np.arange(len(every))
+    return parts, scipy.sparse.csr_array((factors, places), shape=(len(points), len(every)))
 
 
 def _pair(kernel: Kernel, a: Any, b: Any) -> np.ndarray:
