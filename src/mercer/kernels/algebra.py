@@ -16,8 +16,14 @@ from mercer.evaluation.expression import Expression, exp, numbers_of, polynomial
 from mercer.kernels.base import Kernel, reciprocal_roots
 from mercer.kernels.facts import Facts
 from mercer.kernels.inner_product import Constant
-from mercer.kernels.laws.combinations import of_multiple, of_product, of_sum
-from mercer.kernels.laws.functions import of_exponential, of_normalised, of_polynomial
+from mercer.kernels.laws.operations import (
+    ExponentialLaws,
+    of_multiple,
+    of_normalised,
+    of_polynomial,
+    of_product,
+    of_sum,
+)
 from mercer.kernels.normalisation import mixed
 from mercer.points import PointSet, VectorPoints
 
@@ -311,7 +317,8 @@ class Exponentiated(Wrapped, Pointwise):
         return np.asarray(self.kernel.diagonal(x), np.float64)
 
     def facts(self, dimension: int | None = None) -> Facts:
-        return of_exponential(self, self.kernel.facts(dimension))
+        inner = self.kernel.facts(dimension)
+        return ExponentialLaws.of(self, inner.dimension, inner)
 
     def __repr__(self) -> str:
         return f"{bracketed(self.kernel, Sum, Product, Scaled)}.exp()"

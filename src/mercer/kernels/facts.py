@@ -166,15 +166,12 @@ class Facts:
     fourier weights    no: it tends to 0 far away, so it does not repeat
     """
 
-    same: tuple[str, ...] = ()  # facts that an operation hands on as they are
-
     def __init__(
         self, kernel: Any, dimension: int | None = None, like: Facts | None = None, **stated: Any
     ) -> None:
         if not NAMES.issuperset(stated):
             raise TypeError(f"no facts: {sorted(set(stated) - NAMES)}; those are {sorted(NAMES)}")
         self.kernel, self.dimension, self.like, self._stated = kernel, dimension, like, stated
-        self.inner = like
 
     def stating(self, **more: Any) -> Self:
         """These facts and some more, which take the place of those of the same name."""
@@ -191,8 +188,21 @@ class Facts:
     @cached_property
     def positive_definite(self) -> Answer:
         """Σ_ij v_i v_j k(x_i, x_j) ≥ 0 for all points."""
-        features = self.finite_features if self.finite_features.yes else None
-        return first(self._known("positive_definite"), self._claim, features, self._unsaid)
+        known = self._known("positive_definite")
+        if known is not None:
+            return known
+        claim = getattr(self.kernel, "positive_definite", None)  # True, False, or a reason
+        if claim is not None:
+            reason = claim if isinstance(claim, str) else "it is stated to be"
+            return yes(reason) if claim else no("it is stated not to be")
+        if self.finite_features.yes:
+            return self.finite_features
+        name = type(self.kernel).__name__
+        place = f"`positive_definite = True` in the class {name}"
+        if hasattr(self.kernel, "positive_definite"):
+            place = f"{name}(…, positive_definite=True)"
+        advice = f"If it is, write {place}; kernel.check(X) tests it."
+        return replace(self._nothing(), advice=advice)
 
     @cached_property
     def stationary(self) -> Answer:
@@ -240,9 +250,8 @@ class Facts:
     def fourier_weights(self) -> Answer:
         """k(x, y) = Σ_m e^{2iπm(x−y)/period}/c_m, one column; the payload is `FourierWeights`."""
         known = first(self._known("fourier_weights"), self._shifted, self._nothing)
-        if known.unknown and self.vanishes:
-            return no("it tends to 0 far away, so it does not repeat")
-        return known
+        once = known.unknown and self.vanishes
+        return no("it tends to 0 far away, so it does not repeat") if once else known
 
     @cached_property
     def finite_features(self) -> Answer:
@@ -299,39 +308,21 @@ class Facts:
     # ---- where answers come from ----------------------------------------------------------------
 
     def _value(self, name: str) -> Any:
-        """The stated fact, or that of the inner kernel."""
-        if name in self._stated:
-            return self._stated[name]
-        handed_on = self.inner is not None and (self.like is not None or name in self.same)
-        return getattr(self.inner, name) if handed_on else None
+        """The stated fact, or that of a kernel with the same facts."""
+        if name in self._stated or self.like is None:
+            return self._stated.get(name)
+        return getattr(self.like, "dense" if name == "universal" else name)
 
     def _known(self, name: str) -> Answer | None:
-        answer: Any = self._value(name if name in self._stated or name != "universal" else "dense")
+        answer: Any = self._value(name)
         if not callable(answer):
             return answer
         if self.dimension is None and name in ("sobolev_order", "spectral_density"):
             return unknown("it depends on the number of columns: write facts(dimension=d)")
         return answer(self.dimension)
 
-    def _claim(self) -> Answer | None:
-        """The claim of a class: `positive_definite = True`, or the reason in words."""
-        claim = getattr(self.kernel, "positive_definite", None)
-        if claim is None:
-            return None
-        if isinstance(claim, str):
-            return yes(claim)
-        return yes("it is stated to be") if claim else no("it is stated not to be")
-
     def _nothing(self) -> Answer:
         return unknown(f"nothing is known of {type(self.kernel).__name__}")
-
-    def _unsaid(self) -> Answer:
-        name = type(self.kernel).__name__
-        place = f"`positive_definite = True` in the class {name}"
-        if hasattr(self.kernel, "positive_definite"):
-            place = f"{name}(…, positive_definite=True)"
-        advice = f"If it is, write {place}; kernel.check(X) tests it."
-        return replace(self._nothing(), advice=advice)
 
     def _growing(self) -> Answer | None:
         if not self.bounded.no:
@@ -349,13 +340,15 @@ class Facts:
         return self._shifted()
 
     def _no_space(self) -> Answer | None:
-        no_space = no("it is not positive definite, so it has no space")
-        return no_space if self.positive_definite.no else None
+        if not self.positive_definite.no:
+            return None
+        return no("it is not positive definite, so it has no space")
 
     def _small(self) -> Answer | None:
         """Spaces that are not dense: none, or of finite dimension."""
-        finite = no("its space has a finite dimension") if self.finite_features.yes else None
-        return finite if self._no_space() is None else self._no_space()
+        if self.finite_features.yes and not self.positive_definite.no:
+            return no("its space has a finite dimension")
+        return self._no_space()
 
 
 def constant_facts(kernel: Any, value: float, dimension: int | None) -> Facts:

@@ -16,12 +16,12 @@ from mercer.kernels.algebra import Composite, Product, Scaled, Sum, Wrapped, bra
 from mercer.kernels.base import Kernel
 from mercer.kernels.custom import is_single_of_any_kind
 from mercer.kernels.facts import Facts, constant_facts
-from mercer.kernels.laws.input_maps import (
+from mercer.kernels.laws.operations import (
+    ColumnsLaws,
+    CompositionLaws,
+    LinearMapLaws,
+    WeightedLaws,
     of_average,
-    of_columns,
-    of_composition,
-    of_linear_map,
-    of_weighted,
 )
 from mercer.points import Column, DensePoints, PointSet, VectorPoints, View, as_points
 
@@ -98,7 +98,7 @@ class Columns(OnImages):
 
     def facts(self, dimension: int | None = None) -> Facts:
         inner = self.kernel.facts(len(self.columns))
-        return of_columns(self, self.columns, inner, dimension)
+        return ColumnsLaws.of(self, dimension, inner, self.columns)
 
     def columns_needed(self) -> int:
         numbers = [int(c) for c in self.columns if not isinstance(c, str)]
@@ -180,11 +180,11 @@ class LinearMap(OnImages):
                 f"a linear map with {matrix.shape[1]} columns takes points with as many; got "
                 f"dimension={dimension}."
             )
+        width = matrix.shape[1]
         if matrix.any():
-            return of_linear_map(self, matrix, self.kernel.facts(len(matrix)))
+            return LinearMapLaws.of(self, width, self.kernel.facts(len(matrix)), matrix)
         origin = self.kernel.points(np.zeros((1, len(matrix))))
         value = float(self.kernel.diagonal(origin)[0])
-        width = matrix.shape[1]
         return constant_facts(self, value, width) if value >= 0 else super().facts(width)
 
     def columns_needed(self) -> int:
@@ -223,7 +223,7 @@ class Composed(OnImages):
     transform: Callable[[Any], Any]
 
     def facts(self, dimension: int | None = None) -> Facts:
-        return of_composition(self, self.kernel.facts(), dimension)
+        return CompositionLaws.of(self, dimension, self.kernel.facts())
 
     def columns_needed(self) -> int:
         return 1
@@ -272,7 +272,8 @@ class Weighted(Wrapped):
     weight: Callable[[Any], Any]
 
     def facts(self, dimension: int | None = None) -> Facts:
-        return of_weighted(self, self.kernel.facts(dimension))
+        inner = self.kernel.facts(dimension)
+        return WeightedLaws(self, inner.dimension, inner)
 
     def _block(self, x: PointSet, y: PointSet) -> np.ndarray:
         return self._weights(x)[:, None] * self.kernel.block(x, y) * self._weights(y)

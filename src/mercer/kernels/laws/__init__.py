@@ -1,8 +1,7 @@
 """Laws of kernels: how facts pass through operations; and the questions that users ask.
 
-`combinations` has the laws of sums, products and multiples, `functions` those of exp(k), p(k) and
-normalised kernels, `input_maps` those of selected columns, linear maps, functions of points and
-averages over a group: a class for each operation, a rule for each fact.
+How facts pass through sums, products, functions of a kernel and maps of points stands in
+`operations`: a class for each operation, a rule for each fact.
 
 Each question is a function of a kernel, and of the number of columns where it matters. The answer
 is yes, no or unknown, with the reason; a no rests on a theorem. Points are vectors of ℝ^d, or of
@@ -21,7 +20,7 @@ from typing import Any
 
 from mercer.kernels.checking import Check, check
 from mercer.kernels.facts import Answer, Facts, no, unknown, yes
-from mercer.kernels.laws.combinations import with_payload
+from mercer.kernels.laws.operations import with_payload
 from mercer.kernels.measures import SpectralMeasure
 
 __all__ = [
