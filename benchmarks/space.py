@@ -43,7 +43,7 @@ from mercer import (
 )
 from mercer.features import RandomFourierFeatures
 from mercer.kernels import Gaussian
-from mercer.kernels.named import median_distance
+from mercer.kernels.conversion import median_distance
 
 
 def points(n: int, d: int, seed: int = 0) -> np.ndarray:

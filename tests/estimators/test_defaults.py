@@ -22,7 +22,7 @@ from mercer import (
 )
 from mercer.errors import LengthscaleWarning
 from mercer.kernels import Gaussian, Laplacian, as_kernel
-from mercer.kernels.named import median_distance
+from mercer.kernels.conversion import median_distance
 
 RNG = np.random.default_rng(0)
 X = RNG.standard_normal((60, 3))

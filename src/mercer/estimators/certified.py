@@ -7,7 +7,7 @@ from typing import Any
 
 from sklearn.utils.validation import check_is_fitted
 
-from mercer.kernels.named import is_from_data
+from mercer.kernels.conversion import is_from_data
 from mercer.theory.certificate import Certificate, Statement, certify
 
 

@@ -10,7 +10,7 @@ import scipy  # its parts are loaded where they are used
 
 from mercer.errors import GridEdgeWarning, LengthscaleWarning, warn
 from mercer.kernels.base import Kernel
-from mercer.kernels.named import median_distance
+from mercer.kernels.conversion import median_distance
 from mercer.operators import Gram
 from mercer.points import DensePoints, PointSet
 

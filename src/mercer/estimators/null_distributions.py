@@ -17,7 +17,7 @@ from scipy.stats import gamma, norm
 
 from mercer import linalg
 from mercer.kernels.base import Kernel
-from mercer.kernels.named import median_distance
+from mercer.kernels.conversion import median_distance
 from mercer.kernels.radial import Gaussian
 from mercer.operators import Gram
 from mercer.points import PointSet

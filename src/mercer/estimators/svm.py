@@ -39,10 +39,9 @@ from mercer.features.bases import BaseEstimator, ClassifierMixin, OutlierMixin, 
 from mercer.features.inputs import KernelInput, KernelLike, length
 from mercer.functions import RKHSFunction
 from mercer.kernels.base import Kernel
-from mercer.kernels.conversion import as_kernel
+from mercer.kernels.conversion import as_kernel, variance_of_entries
 from mercer.kernels.inner_product import Linear
 from mercer.kernels.measures import Seed
-from mercer.kernels.named import variance_of_entries
 from mercer.losses import EpsilonInsensitive, Hinge
 from mercer.operators import Gram
 from mercer.points import HostedPoints, SparsePoints

@@ -203,8 +203,8 @@ class IsotropicSpectrum:
         """Refuses kernels that do not depend on the distance after rescaling the columns."""
         size = columns if size is None else size
         bare = kernel.kernel if isinstance(kernel, Scaled) else kernel
-        if isinstance(bare, Radial) and np.ndim(bare._lengthscale) > 0:
-            scales = 1.0 / np.asarray(bare._lengthscale, np.float64)
+        if isinstance(bare, Radial) and np.ndim(bare.lengthscale) > 0:
+            scales = 1.0 / np.asarray(bare.lengthscale, np.float64)
             if len(scales) != columns:
                 raise ValueError(
                     f"{len(scales)} lengthscales were given for points with {columns} columns: "

@@ -28,22 +28,15 @@ from mercer.kernels.base import Kernel
 from mercer.kernels.facts import Answer, Facts, no, yes
 from mercer.kernels.inner_product import POLYNOMIALS
 from mercer.kernels.measures import CauchyFrequencies, LaplaceFrequencies
-from mercer.kernels.radial import DECAYING, SMOOTH, Lengthscale, column_scales
-from mercer.points import ALL_COLUMNS, PointSet, View
+from mercer.kernels.radial import DECAYING, SMOOTH, Lengthscale, column_scales, scaled_view
+from mercer.points import PointSet
 
 TINY = 1e-37  # a distance that float32 has, below which r^β is as good as r·TINY^{β−1}
 
 
-def scaled_view(lengthscale: Lengthscale) -> View:
-    """All columns, divided by their lengthscales; one for all columns is left to the kernel."""
-    if np.ndim(lengthscale) == 0:
-        return ALL_COLUMNS
-    return View(scales=tuple(1.0 / float(scale) for scale in lengthscale))  # type: ignore[union-attr]
-
-
-def common_scale(lengthscale: Lengthscale) -> float:
+def common_scale(lengthscale: Any) -> float:
     """1/ℓ where there is one ℓ for all columns, else 1: the view has divided already."""
-    return 1.0 / float(lengthscale) if np.ndim(lengthscale) == 0 else 1.0  # type: ignore[arg-type]
+    return 1.0 if np.ndim(lengthscale) else 1.0 / float(lengthscale)
 
 
 def order_in_each_column(order: int, dimension: int) -> Answer:

@@ -24,9 +24,9 @@ from mercer.evaluation.expression import (
 from mercer.evaluation.operations import derivative
 from mercer.kernels.base import Kernel
 from mercer.kernels.bessel import bessel_table, half_integer_coefficients
-from mercer.kernels.facts import Answer, Facts, no, yes
+from mercer.kernels.facts import Facts, no, yes
 from mercer.kernels.measures import GammaMixture, Normal, Student
-from mercer.points import View
+from mercer.points import ALL_COLUMNS, View
 
 Lengthscale = float | Sequence[float] | np.ndarray
 
@@ -43,6 +43,13 @@ SMOOTH = yes(
 )
 
 
+def scaled_view(lengthscale: Any) -> View:
+    """All columns, divided by their lengthscales; one for all columns is left to the kernel."""
+    if np.ndim(lengthscale) == 0:
+        return ALL_COLUMNS
+    return View(scales=tuple(1.0 / float(scale) for scale in lengthscale))
+
+
 def column_scales(kernel: Any, dimension: int) -> np.ndarray:
     """The lengthscales of a kernel, one for each of so many columns."""
     scales = np.asarray(kernel.lengthscale, np.float64)
@@ -54,7 +61,6 @@ def column_scales(kernel: Any, dimension: int) -> np.ndarray:
     return np.broadcast_to(scales, (dimension,))
 
 
-@dataclass(frozen=True, eq=False, repr=False)
 class Radial(Kernel):
     """A kernel g(s) of the scaled squared distance s = Σ_k (x_k − y_k)²/ℓ_k².
 
@@ -74,6 +80,8 @@ class Radial(Kernel):
     0.5
     """
 
+    lengthscale: Any
+
     def profile(self, s: Expression) -> Expression:
         """g(s), s being the scaled squared distance."""
         raise NotImplementedError
@@ -87,29 +95,24 @@ class Radial(Kernel):
         return derivative(g, s) if is_smooth(g) else None
 
     def __post_init__(self) -> None:
-        check_lengthscale(self, self.lengthscale)  # type: ignore[attr-defined]
-
-    @property
-    def _lengthscale(self) -> Any:
-        return self.lengthscale  # type: ignore[attr-defined]
+        check_lengthscale(self, self.lengthscale)
 
     def expression(self) -> Expression:
-        if np.ndim(self._lengthscale) == 0:
-            return self.profile(float(self._lengthscale) ** -2 * squared_distance())
-        scales = tuple(1.0 / float(scale) for scale in self._lengthscale)
-        return self.profile(1.0 * squared_distance(View(scales=scales)))
+        scale = 1.0 if np.ndim(self.lengthscale) else float(self.lengthscale) ** -2
+        return self.profile(scale * squared_distance(scaled_view(self.lengthscale)))
 
     def facts(self, dimension: int | None = None) -> Facts:
-        same = len(set(np.ravel(self._lengthscale).tolist())) == 1
-        known = super().facts(dimension)
-        return known.stating(
+        same = len(set(np.ravel(self.lengthscale).tolist())) == 1
+        spherical = yes("it is a function of ‖x − y‖")
+        origin = np.zeros((1, np.size(self.lengthscale)))
+        return Facts(
+            self,
+            dimension,
             stationary=yes("it is a function of the scaled distance of x and y"),
-            isotropic=yes("it is a function of ‖x − y‖")
-            if same
-            else no("its lengthscales differ between columns"),
+            isotropic=spherical if same else no("its lengthscales differ between columns"),
             bounded=lambda _: yes(
                 "k(x, x) is its value at distance 0",
-                float(self.diagonal(self.points(np.zeros((1, np.size(self._lengthscale)))))[0]),
+                float(self.diagonal(self.points(origin))[0]),
             ),
         )
 
@@ -161,8 +164,25 @@ class Gaussian(_Decaying):
         )
 
 
+class _MaternLike(_Decaying):
+    """Facts of the Matérn kernels, by their smoothness ν."""
+
+    smoothness: float
+
+    def facts(self, dimension: int | None = None) -> Facts:
+        v, order = float(self.smoothness), "its spectral density falls like ‖ω‖^{−2s}, s = ν + d/2"
+        known = super().facts(dimension)
+        return known.stating(
+            sobolev_order=lambda d: yes(order, v + d / 2),
+            spectral_density=lambda d: yes(
+                f"its frequencies follow Student's t with {2 * v:g} degrees",
+                Student(d, 1.0, column_scales(self, d), v),
+            ),
+        )
+
+
 @dataclass(frozen=True, eq=False, repr=False)
-class Exponential(_Decaying):
+class Exponential(_MaternLike):
     """The exponential kernel, exp(−‖x − y‖/ℓ): the Matérn kernel of smoothness ½.
 
     Parameters
@@ -178,16 +198,10 @@ class Exponential(_Decaying):
     """
 
     lengthscale: Lengthscale = 1.0
+    smoothness = 0.5  # no field
 
     def profile(self, s: Expression) -> Expression:
         return decay(sqrt(s))
-
-    def facts(self, dimension: int | None = None) -> Facts:
-        known = super().facts(dimension)
-        return known.stating(
-            sobolev_order=lambda d: _matern_order(0.5, d),
-            spectral_density=lambda d: _student(0.5, column_scales(self, d)),
-        )
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -231,7 +245,7 @@ class RationalQuadratic(_Decaying):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Matern(_Decaying):
+class Matern(_MaternLike):
     """The Matérn kernel of smoothness ν, with r = √(2ν)·‖x − y‖/ℓ.
 
     k = 2^{1−ν}/Γ(ν) · r^ν K_ν(r), K_ν being the modified Bessel function; in particular
@@ -287,22 +301,3 @@ class Matern(_Decaying):
             return None
         rougher = Matern(smoothness - 1.0).profile(smoothness / (smoothness - 1.0) * s)
         return -smoothness / (2.0 * (smoothness - 1.0)) * rougher
-
-    def facts(self, dimension: int | None = None) -> Facts:
-        known = super().facts(dimension)
-        return known.stating(
-            sobolev_order=lambda d: _matern_order(float(self.smoothness), d),
-            spectral_density=lambda d: _student(float(self.smoothness), column_scales(self, d)),
-        )
-
-
-def _matern_order(smoothness: float, dimension: int) -> Answer:
-    order = smoothness + dimension / 2
-    return yes("its spectral density falls like ‖ω‖^{−2s}, s = ν + d/2", order)
-
-
-def _student(smoothness: float, scales: np.ndarray) -> Answer:
-    return yes(
-        f"its frequencies follow Student's t with {2 * smoothness:g} degrees",
-        Student(len(scales), 1.0, scales, smoothness),
-    )
