@@ -25,13 +25,17 @@ from mercer.evaluation.expression import (
     squared_distance,
 )
 from mercer.kernels.base import Kernel
-from mercer.kernels.facts import Answer, Facts, no, yes
+from mercer.kernels.facts import UNIT_DIAGONAL, Answer, Facts, no, yes
 from mercer.kernels.inner_product import POLYNOMIALS
 from mercer.kernels.measures import CauchyFrequencies, LaplaceFrequencies
 from mercer.kernels.radial import DECAYING, SMOOTH, Lengthscale, column_scales, scaled_view
 from mercer.points import PointSet
 
-TINY = 1e-37  # a distance that float32 has, below which r^β is as good as r·TINY^{β−1}
+# A number that float32 has: added, it keeps 0/0 at 0 and is lost in any other sum; below it r^β is
+# as good as r·TINY^{β−1}.
+TINY = 1e-37
+FROM_ZERO = "Measure from the smallest value: X - X.min(axis=0)."
+MINIMUM = "min(x, y) is the inner product of the indicators of [0, x] and [0, y]"
 
 
 def common_scale(lengthscale: Any) -> float:
@@ -50,20 +54,27 @@ class _DecayingProduct(Kernel):
     """Products over columns of functions of x_k − y_k with a positive spectral density."""
 
     lengthscale: Lengthscale
+    frequencies: type
+    positive_definite = (
+        "it is a product of kernels with a positive spectral density, one for each column"
+    )
 
     def __post_init__(self) -> None:
         check_lengthscale(self, self.lengthscale)
 
     def facts(self, dimension: int | None = None) -> Facts:
-        reason = "it is a product of kernels with a positive spectral density, one for each column"
-        one = np.size(self.lengthscale) == 1 and np.ndim(self.lengthscale) == 1
-        known = super().facts(dimension)
-        return known.stating(
-            positive_definite=yes(reason),
+        one = np.shape(self.lengthscale) == (1,)
+        line = yes("in one column it is a function of |x − y|")
+        name = self.frequencies.__name__.removesuffix("Frequencies")
+        return Facts(
+            self,
+            dimension,
             stationary=yes("it is a function of the differences x_k − y_k"),
-            isotropic=yes("in one column it is a function of |x − y|")
-            if one
-            else no("beyond one column its level sets are not spheres"),
+            isotropic=line if one else no("beyond one column its level sets are not spheres"),
+            spectral_density=lambda d: yes(
+                f"its frequencies are independent {name} variables",
+                self.frequencies(d, 1.0, column_scales(self, d)),
+            ),
             **DECAYING,
         )
 
@@ -87,20 +98,14 @@ class Laplacian(_DecayingProduct):
     """
 
     lengthscale: Lengthscale = 1.0
+    frequencies = CauchyFrequencies
 
     def expression(self) -> Expression:
         distance = coordinate_sum(absolute(X - Y), scaled_view(self.lengthscale))
         return decay(common_scale(self.lengthscale) * distance)
 
     def facts(self, dimension: int | None = None) -> Facts:
-        known = super().facts(dimension)
-        return known.stating(
-            sobolev_order=lambda d: order_in_each_column(1, d),
-            spectral_density=lambda d: yes(
-                "its frequencies are independent Cauchy variables",
-                CauchyFrequencies(d, 1.0, column_scales(self, d)),
-            ),
-        )
+        return super().facts(dimension).stating(sobolev_order=lambda d: order_in_each_column(1, d))
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -122,6 +127,7 @@ class Cauchy(_DecayingProduct):
     """
 
     lengthscale: Lengthscale = 1.0
+    frequencies = LaplaceFrequencies
 
     def expression(self) -> Expression:
         scale = common_scale(self.lengthscale) ** 2
@@ -129,14 +135,7 @@ class Cauchy(_DecayingProduct):
         return 1.0 / coordinate_product(1.0 + scale * (X - Y) ** 2, view)
 
     def facts(self, dimension: int | None = None) -> Facts:
-        known = super().facts(dimension)
-        return known.stating(
-            sobolev_order=SMOOTH,
-            spectral_density=lambda d: yes(
-                "its frequencies are independent Laplace variables",
-                LaplaceFrequencies(d, 1.0, column_scales(self, d)),
-            ),
-        )
+        return super().facts(dimension).stating(sobolev_order=SMOOTH)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -171,6 +170,7 @@ class StretchedExponential(Kernel):
     exponent: float = 0.5
     lengthscale: Lengthscale = 1.0
     norm: int = 1
+    positive_definite = "‖x − y‖^β is conditionally negative definite (Schoenberg)"
 
     def __post_init__(self) -> None:
         check_lengthscale(self, self.lengthscale)
@@ -190,14 +190,14 @@ class StretchedExponential(Kernel):
         return decay(_power(sqrt(scale**2 * squared_distance(view)), self.exponent))
 
     def facts(self, dimension: int | None = None) -> Facts:
-        known = super().facts(dimension)
         euclidean = self.norm == 2 and len(set(np.ravel(self.lengthscale).tolist())) == 1
-        return known.stating(
-            positive_definite=yes("‖x − y‖^β is conditionally negative definite (Schoenberg)"),
+        spherical = yes("it is a function of ‖x − y‖")
+        others = no("its level sets are not spheres")
+        return Facts(
+            self,
+            dimension,
             stationary=yes("it is a function of the differences x_k − y_k"),
-            isotropic=yes("it is a function of ‖x − y‖")
-            if euclidean or dimension == 1
-            else no("its level sets are not spheres"),
+            isotropic=spherical if euclidean or dimension == 1 else others,
             **DECAYING,
         )
 
@@ -269,27 +269,21 @@ class ChiSquared(_Nonnegative):
     """
 
     gamma: float = 1.0
+    positive_definite = (
+        "4xy/(x+y) is positive definite on x ≥ 0, and (x−y)²/(x+y) = x + y − 4xy/(x+y)"
+    )
 
     def __post_init__(self) -> None:
         check_positive(self, "gamma", self.gamma)
 
     def expression(self) -> Expression:
-        tiny = 1e-37  # keeps 0/0 at 0, and is lost in any other sum
-        x, y = X + tiny, Y + tiny
+        x, y = X + TINY, Y + TINY
         gap = x - y
         return decay(float(self.gamma) * coordinate_sum(gap * (gap / (x + y))))
 
     def facts(self, dimension: int | None = None) -> Facts:
-        known = super().facts(dimension)
-        return known.stating(
-            positive_definite=yes(
-                "4xy/(x+y) is positive definite on x ≥ 0, and (x−y)²/(x+y) = x + y − 4xy/(x+y)"
-            ),
-            stationary=no("(x − y)²/(x + y) shrinks when both are shifted away from 0"),
-            bounded=yes("k(x, x) = 1", 1.0),
-            constant_diagonal=True,
-            positive_values=True,
-        )
+        shrinks = no("(x − y)²/(x + y) shrinks when both are shifted away from 0")
+        return Facts(self, dimension, stationary=shrinks, positive_values=True, **UNIT_DIAGONAL)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -306,13 +300,13 @@ class HistogramIntersection(_Nonnegative):
     2.0
     """
 
+    positive_definite = MINIMUM
+
     def expression(self) -> Expression:
         return coordinate_sum(minimum(X, Y))
 
     def facts(self, dimension: int | None = None) -> Facts:
-        reason = "min(x, y) is the inner product of the indicators of [0, x] and [0, y]"
-        bounded = no("k(x, x) = Σ x_k grows with x")
-        return super().facts(dimension).stating(positive_definite=yes(reason), bounded=bounded)
+        return Facts(self, dimension, bounded=no("k(x, x) = Σ x_k grows with x"))
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -331,15 +325,14 @@ class AdditiveChiSquared(_Nonnegative):
     1.0
     """
 
+    positive_definite = "2xy/(x + y) = ∫ 2(xe^{−tx})(ye^{−ty})dt is a mixture of products"
+
     def expression(self) -> Expression:
-        tiny = 1e-37  # keeps 0/0 at 0, and is lost in any other sum
-        x, y = X + tiny, Y + tiny
+        x, y = X + TINY, Y + TINY
         return coordinate_sum(2.0 * (x * (y / (x + y))))
 
     def facts(self, dimension: int | None = None) -> Facts:
-        reason = "2xy/(x + y) = ∫ 2(xe^{−tx})(ye^{−ty})dt is a mixture of products"
-        bounded = no("k(x, x) = Σ x_k grows with x")
-        return super().facts(dimension).stating(positive_definite=yes(reason), bounded=bounded)
+        return Facts(self, dimension, bounded=no("k(x, x) = Σ x_k grows with x"))
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -365,6 +358,7 @@ class SkewedChiSquared(Kernel):
     """
 
     skewedness: float = 1.0
+    positive_definite = "it is a product of 1/cosh of differences of logarithms, which are such"
 
     def __post_init__(self) -> None:
         check_positive(self, "skewedness", self.skewedness)
@@ -383,15 +377,8 @@ class SkewedChiSquared(Kernel):
         return reciprocal_root(coordinate_product(1.0 + 0.25 * ((gap / (X + c)) * (gap / (Y + c)))))
 
     def facts(self, dimension: int | None = None) -> Facts:
-        reason = "it is a product of 1/cosh of differences of logarithms, which are such"
-        known = super().facts(dimension)
-        return known.stating(
-            positive_definite=yes(reason),
-            stationary=no("it is a function of quotients, not of differences"),
-            bounded=yes("k(x, x) = 1", 1.0),
-            constant_diagonal=True,
-            positive_values=True,
-        )
+        quotients = no("it is a function of quotients, not of differences")
+        return Facts(self, dimension, stationary=quotients, positive_values=True, **UNIT_DIAGONAL)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -406,18 +393,17 @@ class Brownian(_Nonnegative):
     2.0
     """
 
-    _advice = "Measure from the smallest value: X - X.min(axis=0)."
+    _advice = FROM_ZERO
+    positive_definite = MINIMUM
 
     def expression(self) -> Expression:
         return coordinate_product(minimum(X, Y))
 
     def facts(self, dimension: int | None = None) -> Facts:
-        known = super().facts(dimension)
-        return known.stating(
-            positive_definite=yes(
-                "min(x, y) is the inner product of the indicators of [0, x] and [0, y]"
-            ),
-            bounded=no("k(x, x) grows like a polynomial of x"),
+        return Facts(
+            self,
+            dimension,
+            bounded=POLYNOMIALS["bounded"],
             universal=no("its functions are 0 wherever a column is 0"),
             sobolev_order=no("its functions are those of order 1 in each column that are 0 at 0"),
         )
@@ -440,7 +426,8 @@ class Spline(_Nonnegative):
     1.0
     """
 
-    _advice = "Measure from the smallest value: X - X.min(axis=0)."
+    _advice = FROM_ZERO
+    positive_definite = "each factor is 1 + xy + ∫(x−u)₊(y−u)₊du, an inner product"
 
     def expression(self) -> Expression:
         # xy + x²y/2 − x³/6 is right where x ≤ y; less it with x, y exchanged it is (y − x)³/6
@@ -451,10 +438,10 @@ class Spline(_Nonnegative):
 
     def facts(self, dimension: int | None = None) -> Facts:
         dense = "for each column its space holds every function with two continuous derivatives"
-        known = super().facts(dimension)
-        return known.stating(
-            positive_definite=yes("each factor is 1 + xy + ∫(x−u)₊(y−u)₊du, an inner product"),
-            bounded=no("k(x, x) grows like a polynomial of x"),
+        return Facts(
+            self,
+            dimension,
+            bounded=POLYNOMIALS["bounded"],
             universal=yes(dense),
             sobolev_order=lambda d: order_in_each_column(2, d),
         )
