@@ -15,9 +15,8 @@ from sklearn.utils.validation import check_is_fitted
 from mercer.checks import check_count, check_nonnegative, check_positive
 from mercer.features.base import FeatureMap, Fill, dense_pairs
 from mercer.features.inputs import dense
-from mercer.kernels.arc_cosine import ArcCosine
 from mercer.kernels.base import Kernel
-from mercer.kernels.inner_product import Polynomial
+from mercer.kernels.inner_product import ArcCosine, Polynomial
 from mercer.kernels.measures import Seed, generator
 
 

@@ -7,7 +7,6 @@
 
 from mercer.kernels import laws
 from mercer.kernels.algebra import Exponentiated, Normalised, PolynomialOf, Product, Scaled, Sum
-from mercer.kernels.arc_cosine import ArcCosine
 from mercer.kernels.base import Kernel
 from mercer.kernels.conditional import Anchored, Polyharmonic, ThinPlate
 from mercer.kernels.conversion import as_kernel
@@ -25,7 +24,7 @@ from mercer.kernels.coordinates import (
 )
 from mercer.kernels.custom import BlockKernel, PairKernel, Precomputed
 from mercer.kernels.functionals import OnFunctionals
-from mercer.kernels.inner_product import Constant, Linear, Polynomial, Sigmoid
+from mercer.kernels.inner_product import ArcCosine, Constant, Linear, Polynomial, Sigmoid
 from mercer.kernels.input_maps import (
     Columns,
     Composed,
@@ -36,9 +35,14 @@ from mercer.kernels.input_maps import (
     tensor_product,
 )
 from mercer.kernels.norms import line_norm, torus_norm
-from mercer.kernels.periodic import PeriodicBernoulli, PeriodicExponential
+from mercer.kernels.periodic import (
+    CosineSeries,
+    FourierSeries,
+    PeriodicBernoulli,
+    PeriodicExponential,
+    Spectral,
+)
 from mercer.kernels.radial import Exponential, Gaussian, Matern, Radial, RationalQuadratic
-from mercer.kernels.spectral import CosineSeries, FourierSeries, Spectral
 
 __all__ = [
     "AdditiveChiSquared",
