@@ -25,8 +25,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Self
 
-from mercer.kernels.fourier import FourierWeights
-from mercer.kernels.measures import Zero
+from mercer.kernels.measures import FourierWeights, Zero
 
 
 @dataclass(frozen=True)

@@ -29,8 +29,7 @@ from mercer.evaluation.expression import (
 from mercer.kernels.base import Kernel
 from mercer.kernels.coordinates import order_in_each_column
 from mercer.kernels.facts import Answer, Facts, constant_facts, no, unknown, yes
-from mercer.kernels.fourier import FourierWeights
-from mercer.kernels.measures import Tabulated
+from mercer.kernels.measures import FourierWeights, Tabulated
 from mercer.kernels.radial import SMOOTH
 from mercer.points import PointSet, VectorPoints, View
 
