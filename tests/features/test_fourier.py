@@ -33,7 +33,7 @@ from mercer.kernels import (
     Spectral,
     laws,
 )
-from mercer.kernels.eigensystems import eigensystem
+from mercer.kernels.mercer import eigensystem
 
 
 def cloud(n=60, d=5, seed=0, dtype=np.float64):

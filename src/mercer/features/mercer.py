@@ -16,8 +16,8 @@ from sklearn.utils.validation import check_is_fitted
 from mercer.checks import check_count, check_positive
 from mercer.features.base import FeatureMap, Fill, dense_pairs
 from mercer.features.inputs import dense
-from mercer.kernels.eigensystems import Eigensystem, Torus, eigensystem
 from mercer.kernels.measures import Seed, generator
+from mercer.kernels.mercer import Eigensystem, Torus, eigensystem
 from mercer.kernels.radial import Gaussian
 
 SAMPLINGS = ("random", "leading")

@@ -6,21 +6,23 @@ computed by products with the Gram matrix and extended to new points.
 
 from __future__ import annotations
 
+import heapq
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass, field
-from functools import cached_property, partial
+from functools import partial
+from itertools import islice
 from typing import Any
 
 import numpy as np
-from scipy.special import eval_gegenbauer, gammaln
 
 from mercer import linalg
 from mercer.arrays import as_numpy
 from mercer.checks import check_count, check_positive
 from mercer.functions import RKHSFunction
+from mercer.kernels import laws
 from mercer.kernels.base import Kernel
 from mercer.kernels.coordinates import Brownian
-from mercer.kernels.eigensystems import Eigensystem, Sines, Tuning, eigensystem
 from mercer.kernels.radial import Gaussian
 from mercer.operators import Gram
 
@@ -36,7 +38,9 @@ __all__ = [
 
 NODES = 500  # of Gauss and Legendre, for integrals over the angle between points of a sphere
 DEGREES = 250  # of spherical harmonics whose eigenvalues are computed
-TUNING = Tuning()
+FOURIER_TERMS = 1 << 17  # of eigenvalues that decay like m⁻², the rest is 10⁻⁵ of the sum
+HERMITE_TERMS = 256  # for each column of the Gaussian kernel; they decay like q^m, q < 1
+SINE_TERMS = 1 << 14  # of the Brownian kernel, for each column
 
 
 # ---- measures ------------------------------------------------------------------------------------
@@ -50,6 +54,8 @@ class UniformCircle:
     >>> PeriodicBernoulli(1).mercer(UniformCircle(), count=3).eigenvalues.shape
     (3,)
     """
+
+    columns = 1  # no field
 
 
 @dataclass(frozen=True)
@@ -86,6 +92,10 @@ class UniformSphere:
         if self.dimension < 2:
             raise ValueError("UniformSphere needs a dimension ≥ 2; the sphere of ℝ has two points.")
 
+    @property
+    def columns(self) -> int:
+        return self.dimension - 1
+
 
 @dataclass(frozen=True)
 class UniformCube:
@@ -100,6 +110,159 @@ class UniformCube:
 
     def __post_init__(self) -> None:
         check_count(self, "columns", self.columns)
+
+
+# ---- eigenfunctions that are known: products of functions of one column each ---------------------
+
+
+class Eigensystem:
+    """Products over columns of functions of one column, numbered 0, 1, … by falling eigenvalue.
+
+    `weights` are the eigenvalues of one column, as many rows as columns of a point; their products
+    are those of k.
+    """
+
+    weights: np.ndarray
+
+    @property
+    def trace(self) -> float:
+        """Σλ, the mean of k(x, x)."""
+        return float(self.weights.sum(axis=1).prod())
+
+    def draw(self, count: int, random: np.random.Generator) -> np.ndarray:
+        """So many indices (one number for each column) with probability λ/Σλ."""
+        columns = [random.choice(len(w), count, p=w / w.sum()) for w in self.weights]
+        return np.stack(columns, axis=1)
+
+    def leading(self, count: int) -> np.ndarray:
+        """The indices of the largest eigenvalues, best first."""
+        with np.errstate(divide="ignore"):
+            logarithms = np.log(self.weights)
+        start = (0,) * len(self.weights)
+        heap, seen = [(-logarithms[:, 0].sum(), start)], {start}
+        best: list[tuple[int, ...]] = []
+        while heap and len(best) < count:
+            value, index = heapq.heappop(heap)
+            if not math.isfinite(value):
+                break
+            best.append(index)
+            for k in range(len(index)):
+                after = (*index[:k], index[k] + 1, *index[k + 1 :])
+                if after not in seen and after[k] < self.weights.shape[1]:
+                    seen.add(after)
+                    gain = logarithms[k, after[k]] - logarithms[k, index[k]]
+                    heapq.heappush(heap, (value - gain, after))
+        return np.array(best, int)
+
+    def eigenvalues(self, indices: np.ndarray) -> np.ndarray:
+        """λ of some indices."""
+        columns = np.arange(len(self.weights))
+        return np.asarray(self.weights[columns, indices].prod(axis=1))
+
+    def functions(self, rows: np.ndarray, indices: np.ndarray) -> np.ndarray:
+        """φ_i(x) for rows and indices."""
+        out = np.ones((len(rows), len(indices)))
+        for k, column in enumerate(rows.T):
+            out *= self.column_functions(k, column, indices[:, k])
+        return out
+
+    def column_functions(self, k: int, column: np.ndarray, numbers: np.ndarray) -> np.ndarray:
+        """The functions of one column with the given numbers."""
+        raise NotImplementedError
+
+
+@dataclass(frozen=True, eq=False)
+class Torus(Eigensystem):
+    """1, √2 cos(2πmx/T), √2 sin(2πmx/T) with the eigenvalues 1/c_m, for the uniform measure."""
+
+    weights: np.ndarray
+    period: float
+
+    def column_functions(self, k: int, column: np.ndarray, numbers: np.ndarray) -> np.ndarray:
+        turns = (column / self.period)[:, None] * ((numbers + 1) // 2)
+        shift = np.where(numbers % 2, 0.0, 0.25)  # cosines have odd numbers, sines even ones
+        values = math.sqrt(2.0) * np.cos(2.0 * math.pi * (turns - np.rint(turns) - shift))
+        values[:, numbers == 0] = 1.0
+        return values
+
+
+@dataclass(frozen=True, eq=False)
+class Hermite(Eigensystem):
+    """Hermite functions, for the Gaussian kernel and the measure N(0, σ²) in every column.
+
+    With a = 1/(4σ²), b = 1/(2ℓ²), c = √(a² + 2ab) and A = a + b + c: λ_n = √(2a/A)(b/A)^n and
+    φ_n(x) = (c/a)^{1/4} e^{−(c−a)x²} H_n(√(2c) x)/√(2^n n!).
+    """
+
+    weights: np.ndarray
+    rates: np.ndarray  # a, b, c for each column
+
+    @classmethod
+    def of(cls, lengthscales: np.ndarray, deviation: float, terms: int) -> Hermite:
+        a = np.full(len(lengthscales), 0.25 / deviation**2)
+        b = 0.5 / lengthscales**2
+        c = np.sqrt(a * a + 2.0 * a * b)
+        top = a + b + c
+        weights = np.sqrt(2.0 * a / top)[:, None] * (b / top)[:, None] ** np.arange(terms)
+        return cls(weights, np.stack([a, b, c], axis=1))
+
+    def column_functions(self, k: int, column: np.ndarray, numbers: np.ndarray) -> np.ndarray:
+        """By the recurrence of normalised Hermite functions, h_n = H_n/√(2^n n!)."""
+        last = int(numbers.max())
+        a, _, c = self.rates[k]
+        x = math.sqrt(2.0 * c) * column
+        out = np.empty((len(column), last + 1))
+        out[:, 0] = (c / a) ** 0.25 * np.exp(-(c - a) * column**2)
+        if last:
+            out[:, 1] = math.sqrt(2.0) * x * out[:, 0]
+        for n in range(1, last):
+            step = math.sqrt(2.0 / (n + 1)) * x * out[:, n]
+            out[:, n + 1] = step - math.sqrt(n / (n + 1)) * out[:, n - 1]
+        return out[:, numbers]
+
+
+@dataclass(frozen=True, eq=False)
+class Sines(Eigensystem):
+    """√2 sin((n + ½)πx) with the eigenvalues 1/((n + ½)π)²: min(x, y) on [0, 1]."""
+
+    weights: np.ndarray
+
+    @classmethod
+    def of(cls, columns: int, terms: int) -> Sines:
+        frequencies = (np.arange(terms) + 0.5) * math.pi
+        return cls(np.tile(frequencies**-2.0, (columns, 1)))
+
+    @property
+    def trace(self) -> float:
+        """∫x dx = ½ for each column; the sum of finitely many eigenvalues is a little less."""
+        return 0.5 ** len(self.weights)
+
+    def column_functions(self, k: int, column: np.ndarray, numbers: np.ndarray) -> np.ndarray:
+        return math.sqrt(2.0) * np.sin(column[:, None] * ((numbers + 0.5) * math.pi))
+
+
+def eigensystem(kernel: Kernel, columns: int, deviation: float) -> Eigensystem:
+    """The eigenfunctions of a kernel, where they are known.
+
+    >>> from mercer.kernels import PeriodicBernoulli
+    >>> system = eigensystem(PeriodicBernoulli(order=1), 1, 1.0)
+    >>> system.eigenvalues(np.array([[0], [1], [2]])).tolist()
+    [1.0, 1.0, 1.0]
+    """
+    if isinstance(kernel, Gaussian):
+        scales = np.broadcast_to(np.asarray(kernel.lengthscale, np.float64), columns)
+        return Hermite.of(scales, deviation, HERMITE_TERMS)
+    period = laws.period(kernel)
+    answer = laws.fourier_weights(kernel, FOURIER_TERMS) if columns == 1 else None
+    if not period or answer is None or not answer.yes:
+        raise ValueError(
+            f"the eigenfunctions of {kernel!r} on {columns} columns are not known: they are for "
+            "the Gaussian kernel and, on one column, for periodic kernels. Nystroem takes any "
+            "kernel."
+        )
+    weights = np.asarray(answer.payload, np.float64)
+    twice = np.concatenate([weights[:1], np.repeat(weights[1:], 2)])
+    return Torus(twice[None, :], period)
 
 
 # ---- decompositions ------------------------------------------------------------------------------
@@ -175,14 +338,8 @@ class MercerDecomposition:
     @property
     def columns(self) -> int:
         """The dimension of the set that the measure lives on."""
-        match self.measure:
-            case UniformCircle():
-                return 1
-            case UniformSphere():
-                return self.measure.dimension - 1
-            case Normal() | UniformCube():
-                return self.measure.columns
-        return int(getattr(self.measure, "width", 1))
+        known = isinstance(self.measure, (UniformCircle, Normal, UniformSphere, UniformCube))
+        return int(self.measure.columns if known else getattr(self.measure, "width", 1))
 
 
 def decomposition(
@@ -226,7 +383,7 @@ def _system(kernel: Kernel, measure: Any) -> Eigensystem:
     """The eigenfunctions of a kernel for a measure, or what is known instead."""
     match measure:
         case UniformCube() if isinstance(kernel, Brownian):
-            return Sines.of(measure.columns, TUNING.sine_terms)
+            return Sines.of(measure.columns, SINE_TERMS)
         case Normal() if isinstance(kernel, Gaussian):
             return eigensystem(kernel, measure.columns, float(measure.deviation))
         case UniformCircle() if not isinstance(kernel, Gaussian):
@@ -244,8 +401,7 @@ def _system(kernel: Kernel, measure: Any) -> Eigensystem:
 
 def _on_sphere(kernel: Kernel, measure: UniformSphere, count: int) -> MercerDecomposition:
     """By the theorem of Funk and Hecke: spherical harmonics of degree l share an eigenvalue."""
-    profile = _ZonalProfile(kernel, measure.dimension)
-    values = profile.eigenvalues(DEGREES)
+    values, trace = _zonal_eigenvalues(kernel, measure.dimension)
     least = 1e-13 * float(np.abs(values).max(initial=0.0))  # what lies below is rounding
     if values.min() < -1e-9 * float(np.abs(values).max()):
         raise ValueError(f"{kernel!r} has a negative eigenvalue on the sphere: it is no kernel.")
@@ -260,65 +416,47 @@ def _on_sphere(kernel: Kernel, measure: UniformSphere, count: int) -> MercerDeco
     harmonics = SphericalHarmonics(measure.dimension)
     formula = partial(harmonics, degrees=np.array(degrees), numbers=np.array(numbers))
     functions = _KnownFunctions(kernel, formula)
-    return MercerDecomposition(kernel, measure, values[degrees], profile.trace, functions)
+    return MercerDecomposition(kernel, measure, values[degrees], trace, functions)
 
 
-class _ZonalProfile:
-    """κ(t) of a kernel that is a function κ(⟨x, y⟩) of points of the unit sphere."""
+def _zonal_eigenvalues(kernel: Kernel, dimension: int) -> tuple[np.ndarray, float]:
+    """λ_l = ∫κ(cos θ) P_l(cos θ) sin^{d−2}θ dθ / ∫sin^{d−2}θ dθ, and κ(1), where k is κ(⟨x, y⟩).
 
-    def __init__(self, kernel: Kernel, dimension: int) -> None:
-        self.kernel, self.dimension = kernel, dimension
-        turn = linalg.qr(np.random.default_rng(0).standard_normal((dimension,) * 2))[0]
-        rows = np.eye(dimension)[:2]
-        rows = np.r_[rows, (rows[:1] + rows[1:]) / math.sqrt(2.0)]
-        before, after = kernel(rows), kernel(rows @ turn.T)
-        if not np.allclose(before, after, rtol=1e-6, atol=1e-9 * np.abs(before).max()):
-            raise ValueError(
-                f"{kernel!r} changes when the sphere is turned: eigenfunctions on it are "
-                "known for kernels of ⟨x, y⟩ and the norms, as Polynomial, ArcCosine and Gaussian."
-            )
-
-    def __call__(self, angles: np.ndarray) -> np.ndarray:
-        """κ(cos θ)."""
-        rows = np.zeros((len(angles), self.dimension))
-        rows[:, 0], rows[:, 1] = np.cos(angles), np.sin(angles)
-        return np.asarray(self.kernel(np.eye(1, self.dimension), rows))[0]
-
-    @cached_property
-    def trace(self) -> float:
-        return float(self(np.zeros(1))[0])
-
-    def eigenvalues(self, count: int) -> np.ndarray:
-        """λ_l = ∫κ(cos θ) P_l(cos θ) sin^{d−2}θ dθ / ∫sin^{d−2}θ dθ for l < count, P_l(1) = 1.
-
-        The integral is over the angle, in which arc-cosine kernels are smooth.
-        """
-        nodes, weights = np.polynomial.legendre.leggauss(NODES)
-        angles, weights = 0.5 * math.pi * (nodes + 1.0), 0.5 * math.pi * weights
-        density = weights * np.sin(angles) ** (self.dimension - 2)
-        density = density / density.sum()
-        polynomials = _zonal(self.dimension, count, np.cos(angles))
-        return polynomials @ (density * self(angles))
+    The integral is over the angle, in which arc-cosine kernels are smooth.
+    """
+    turn = linalg.qr(np.random.default_rng(0).standard_normal((dimension,) * 2))[0]
+    rows = np.eye(dimension)[:2]
+    rows = np.r_[rows, (rows[:1] + rows[1:]) / math.sqrt(2.0)]
+    before, after = kernel(rows), kernel(rows @ turn.T)
+    if not np.allclose(before, after, rtol=1e-6, atol=1e-9 * np.abs(before).max()):
+        raise ValueError(
+            f"{kernel!r} changes when the sphere is turned: eigenfunctions on it are "
+            "known for kernels of ⟨x, y⟩ and the norms, as Polynomial, ArcCosine and Gaussian."
+        )
+    nodes, weights = np.polynomial.legendre.leggauss(NODES)
+    angles = 0.5 * math.pi * (nodes + 1.0)
+    density = weights * np.sin(angles) ** (dimension - 2)
+    circle = np.zeros((1 + NODES, dimension))  # from the first unit vector on
+    circle[:, 0], circle[1:, 1] = np.cos(np.append(0.0, angles)), np.sin(angles)
+    profile = np.asarray(kernel(circle[:1], circle), np.float64)[0]
+    polynomials = np.stack(list(islice(_zonal(dimension, np.cos(angles)), DEGREES)))
+    return polynomials @ (density / density.sum() * profile[1:]), float(profile[0])
 
 
-def _zonal(dimension: int, count: int, t: np.ndarray) -> np.ndarray:
-    """P_l(t) for l < count, orthogonal for (1 − t²)^{(d−3)/2}, with P_l(1) = 1, by recurrence."""
-    out = np.empty((count, *t.shape))
-    out[0] = 1.0
-    if count > 1:
-        out[1] = t
-    for degree in range(1, count - 1):
-        a, b = 2 * degree + dimension - 2, degree
-        out[degree + 1] = (a * t * out[degree] - b * out[degree - 1]) / (degree + dimension - 2)
-    return out
+def _zonal(dimension: int, t: np.ndarray) -> Iterator[np.ndarray]:
+    """P_0(t), P_1(t), …, orthogonal for (1 − t²)^{(d−3)/2}, with P_l(1) = 1, by recurrence."""
+    before, now, degree = np.ones_like(t), t, 1
+    yield before
+    while True:
+        yield now
+        rise = (2 * degree + dimension - 2) * t * now - degree * before
+        before, now, degree = now, rise / (degree + dimension - 2), degree + 1
 
 
 def _multiplicity(dimension: int, degree: int) -> int:
     """How many spherical harmonics of a degree there are."""
-    if degree == 0:
-        return 1
-    logarithm = gammaln(degree + dimension - 2) - gammaln(degree + 1) - gammaln(dimension - 1)
-    return round((2 * degree + dimension - 2) * math.exp(logarithm))
+    of_lower = math.comb(degree + dimension - 3, dimension - 1) if degree > 1 else 0
+    return math.comb(degree + dimension - 1, dimension - 1) - of_lower
 
 
 class SphericalHarmonics:
@@ -363,11 +501,7 @@ class SphericalHarmonics:
         return many * self._polynomial(degree, x @ points.T) @ (vectors / np.sqrt(values))
 
     def _polynomial(self, degree: int, t: np.ndarray) -> np.ndarray:
-        t = np.clip(t, -1.0, 1.0)
-        if self.dimension == 2:
-            return np.cos(degree * np.arccos(t))
-        order = 0.5 * (self.dimension - 2)
-        return eval_gegenbauer(degree, order, t) / eval_gegenbauer(degree, order, 1.0)
+        return next(islice(_zonal(self.dimension, np.clip(t, -1.0, 1.0)), degree, None))
 
 
 # ---- samples -------------------------------------------------------------------------------------
