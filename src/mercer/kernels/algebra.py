@@ -28,9 +28,27 @@ from mercer.kernels.normalisation import mixed
 from mercer.points import PointSet, VectorPoints
 
 
-def as_summand(value: Kernel | float) -> Kernel:
-    """Kernels as they are; a number c is the constant kernel c."""
-    return value if isinstance(value, Kernel) else Constant(value)
+def sum_of(left: Any, right: Any) -> Any:
+    """left + right of kernels, of which one may be a number."""
+    if not (_is_operand(left) and _is_operand(right)):
+        return NotImplemented
+    return Sum(*(side if isinstance(side, Kernel) else Constant(side) for side in (left, right)))
+
+
+def product_of(left: Any, right: Any) -> Any:
+    """left · right of kernels, of which one may be a number."""
+    if not (_is_operand(left) and _is_operand(right)):
+        return NotImplemented
+    if isinstance(left, Kernel) and isinstance(right, Kernel):
+        return Product(left, right)
+    return Scaled(right, left) if isinstance(left, Kernel) else Scaled(left, right)
+
+
+def _is_operand(value: Any) -> bool:
+    if isinstance(value, type) and issubclass(value, Kernel):
+        name = value.__name__
+        raise TypeError(f"kernels are objects; got the class {name}: write {name}(...).")
+    return isinstance(value, (Kernel, int, float, np.integer, np.floating))
 
 
 def bracketed(kernel: Kernel, *weaker: type[Kernel]) -> str:
@@ -44,24 +62,6 @@ class Composite(Kernel):
     Subclasses write what they do with blocks, diagonals and derivatives in `_block`, `_diagonal`
     and `_derivative`.
     """
-
-    def block(self, x: PointSet, y: PointSet) -> np.ndarray:
-        return self._block(x, y) if self.expression() is None else super().block(x, y)
-
-    def diagonal(self, x: PointSet) -> np.ndarray:
-        return self._diagonal(x) if self.expression() is None else super().diagonal(x)
-
-    def derivative(self, x: PointSet, y: PointSet) -> np.ndarray:
-        return self._derivative(x, y) if self.expression() is None else super().derivative(x, y)
-
-    def _block(self, x: PointSet, y: PointSet) -> np.ndarray:
-        raise NotImplementedError
-
-    def _diagonal(self, x: PointSet) -> np.ndarray:
-        return super().diagonal(x)
-
-    def _derivative(self, x: PointSet, y: PointSet) -> np.ndarray:
-        return super().derivative(x, y)
 
     @property
     def symmetric(self) -> bool:
@@ -410,18 +410,15 @@ class Normalised(Wrapped):
         features, roots = self.kernel.features(x), reciprocal_roots(self.kernel.diagonal(x))
         if isinstance(x, VectorPoints):
             return roots[:, None] * features
-        return _side_by_side(_rescaled(features, roots), 1.0 * (roots == 0)[:, None])
+        return _unit_rows(features, roots, own_feature=True)
 
     def factors(self, x: PointSet, y: PointSet) -> tuple[Any, Any] | None:
         inner = self.kernel.factors(x, y)
         if inner is None:
             return None
-        roots = [reciprocal_roots(self.kernel.diagonal(side)) for side in (x, y)]
-        rows, columns = (_rescaled(*side) for side in zip(inner, roots, strict=True))
-        if all((side == 0).any() for side in roots):  # empty objects share a feature
-            rows = _side_by_side(rows, 1.0 * (roots[0] == 0)[:, None])
-            columns = _side_by_side(columns, 1.0 * (roots[1] == 0)[:, None])
-        return rows, columns
+        left, right = (reciprocal_roots(self.kernel.diagonal(side)) for side in (x, y))
+        shared = bool((left == 0).any() and (right == 0).any())
+        return _unit_rows(inner[0], left, shared), _unit_rows(inner[1], right, shared)
 
     def _derivative(self, x: PointSet, y: PointSet) -> np.ndarray:
         """(∂k(x, y) − k(x, y) ∂k(x, x)/k(x, x))/√(k(x, x) k(y, y)), ∂ being that of the first x."""
@@ -439,11 +436,11 @@ class Normalised(Wrapped):
         return f"{bracketed(self.kernel, Sum, Product, Scaled)}.normalised()"
 
 
-def _rescaled(matrix: Any, factors: np.ndarray) -> Any:
-    """A CSR matrix with each row multiplied by a number."""
+def _unit_rows(matrix: Any, roots: np.ndarray, own_feature: bool) -> Any:
+    """The rows of a CSR matrix times 1/‖φ‖; empty ones may share a feature, in a last column."""
     scaled = matrix.copy()
-    scaled.data *= np.repeat(factors, np.diff(matrix.indptr))
-    return scaled
+    scaled.data *= np.repeat(roots, np.diff(matrix.indptr))
+    return _side_by_side(scaled, 1.0 * (roots == 0)[:, None]) if own_feature else scaled
 
 
 def _slopes_at_itself(kernel: Kernel, x: PointSet) -> np.ndarray:

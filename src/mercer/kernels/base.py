@@ -65,9 +65,7 @@ class Kernel(Value):
     def block(self, x: PointSet, y: PointSet) -> np.ndarray:
         """All values k(x_i, y_j), stored."""
         if self.expression() is None:
-            raise NotImplementedError(
-                f"{type(self).__name__} implements neither expression nor block."
-            )
+            return self._block(x, y)
         return self._any_points(x, y).dense()
 
     def own_block(self, x: PointSet) -> np.ndarray:
@@ -76,10 +74,9 @@ class Kernel(Value):
 
     def diagonal(self, x: PointSet) -> np.ndarray:
         """All values k(x_i, x_i)."""
-        if self.expression() is not None:
-            return self._any_points(x, None).diagonal()
-        points = (x.slice(i, i + 1) for i in range(len(x)))
-        return np.array([self.block(point, point)[0, 0] for point in points], x.dtype)
+        if self.expression() is None:
+            return self._diagonal(x)
+        return self._any_points(x, None).diagonal()
 
     def _any_points(self, x: PointSet, y: PointSet | None) -> Gram:
         """The Gram matrix by its expression; a constant takes points that are no vectors, too."""
@@ -109,8 +106,19 @@ class Kernel(Value):
 
     def derivative(self, x: PointSet, y: PointSet) -> np.ndarray:
         """∂k(x_i, y_j)/∂x_i as an array (n, m, columns)."""
-        if self.expression() is not None:
-            return Gram(self, x, y).gradient(np.eye(len(y)))
+        if self.expression() is None:
+            return self._derivative(x, y)
+        return Gram(self, x, y).gradient(np.eye(len(y)))
+
+    def _block(self, x: PointSet, y: PointSet) -> np.ndarray:
+        """The block where there is no expression; so the diagonal and the derivative below."""
+        raise NotImplementedError(f"{type(self).__name__} implements neither expression nor block.")
+
+    def _diagonal(self, x: PointSet) -> np.ndarray:
+        points = (x.slice(i, i + 1) for i in range(len(x)))
+        return np.array([self.block(point, point)[0, 0] for point in points], x.dtype)
+
+    def _derivative(self, x: PointSet, y: PointSet) -> np.ndarray:
         raise ValueError(
             f"{self!r} has no known derivative: gradients need kernels on vectors whose derivative "
             "is known to mercer."
@@ -375,26 +383,16 @@ class Kernel(Value):
     # ---- algebra ------------------------------------------------------------------------------
 
     def __add__(self, other: Kernel | float) -> Sum:
-        from mercer.kernels.algebra import Sum, as_summand
-
-        return Sum(self, as_summand(other)) if _operand(other) else NotImplemented
+        return _algebra().sum_of(self, other)
 
     def __radd__(self, other: float) -> Sum:
-        from mercer.kernels.algebra import Sum, as_summand
-
-        return Sum(as_summand(other), self) if _operand(other) else NotImplemented
+        return _algebra().sum_of(other, self)
 
     def __mul__(self, other: Kernel | float) -> Product | Scaled:
-        from mercer.kernels.algebra import Product, Scaled
-
-        if isinstance(other, Kernel):
-            return Product(self, other)
-        return Scaled(other, self) if _operand(other) else NotImplemented
+        return _algebra().product_of(self, other)
 
     def __rmul__(self, other: float) -> Scaled:
-        from mercer.kernels.algebra import Scaled
-
-        return Scaled(other, self) if _operand(other) else NotImplemented
+        return _algebra().product_of(other, self)
 
     def __pow__(self, power: int) -> Kernel:
         """k^r for a whole number r ≥ 0: its features are products of r features of k.
@@ -403,26 +401,20 @@ class Kernel(Value):
         >>> (Linear() ** 2)([1.0, 2.0], [3.0, 4.0])
         121.0
         """
-        from mercer.kernels.algebra import PolynomialOf
-
         if not isinstance(power, (int, np.integer)) or isinstance(power, bool) or power < 0:
             raise ValueError(
                 f"a kernel has powers k**r for whole numbers r ≥ 0; got r = {power!r}: others need "
                 "not be positive definite. A root of Gaussian(l) is Gaussian(l * 2**0.5)."
             )
-        return self if power == 1 else PolynomialOf(self, (0.0,) * int(power) + (1.0,))
+        return self if power == 1 else _algebra().PolynomialOf(self, (0.0,) * int(power) + (1.0,))
 
     def exp(self) -> Kernel:
         """The kernel exp(k): its features are all powers of those of k."""
-        from mercer.kernels.algebra import Exponentiated
-
-        return Exponentiated(self)
+        return _algebra().Exponentiated(self)
 
     def normalised(self) -> Kernel:
         """The kernel k(x, y)/√(k(x, x) k(y, y)): features of length 1."""
-        from mercer.kernels.algebra import Normalised
-
-        return Normalised(self)
+        return _algebra().Normalised(self)
 
     def after(self, map_: Any) -> Kernel:
         """The kernel k(φ(x), φ(y)), for a matrix φ = A or a function φ of a block of points.
@@ -504,11 +496,11 @@ def _shown(value: Any) -> str:
     return getattr(value, "__qualname__", repr(value))
 
 
-def _operand(value: Any) -> bool:
-    if isinstance(value, type) and issubclass(value, Kernel):
-        raise TypeError(f"kernels are objects; got the class {value.__name__}: write "
-                        f"{value.__name__}(...).")  # fmt: skip
-    return isinstance(value, (Kernel, int, float, np.integer, np.floating))
+def _algebra() -> Any:
+    """The module of sums, products and functions of kernels, which is made of this one."""
+    from mercer.kernels import algebra
+
+    return algebra
 
 
 def _hashable(value: Any) -> Any:
