@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import combinations
+from itertools import combinations, product
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -355,31 +355,17 @@ class MismatchSpectrum(_WordKernel):
     def words(self, points: SequencePoints) -> Iterator[Words]:
         symbols = self._symbols(points)
         owners, places = words_of(points, self.length)
-        parts = [mixed(points.symbols[places + j], salt=j) for j in range(self.length)]
-        others = np.searchsorted(symbols, points.symbols[places[:, None] + np.arange(self.length)])
-        total = sum(parts, np.zeros(len(places), np.uint64))
-        for j in range(self.mismatches + 1):
-            for positions in combinations(range(self.length), j):
-                for hashes in _replaced(total, positions, parts, others, symbols):
-                    yield owners, mixed(hashes), 1.0
-
-
-def _replaced(
-    total: Hashes,
-    positions: Sequence[int],
-    parts: list[Hashes],
-    others: np.ndarray,
-    symbols: np.ndarray,
-) -> Iterator[Hashes]:
-    """The hashes of words with other symbols at all of the positions."""
-    if not positions:
-        yield total
-        return
-    j, rest = positions[0], positions[1:]
-    for step in range(1, len(symbols)):
-        symbol = symbols[(others[:, j] + step) % len(symbols)]
-        changed = total - parts[j] + mixed(symbol, salt=j)
-        yield from _replaced(changed, rest, parts, others, symbols)
+        codes = [mixed(symbols, salt=j) for j in range(self.length)]
+        numbers = [np.searchsorted(symbols, points.symbols[places + j]) for j in range(self.length)]
+        total = sum(map(np.take, codes, numbers), np.zeros(len(places), np.uint64))
+        for count in range(self.mismatches + 1):
+            for positions in combinations(range(self.length), count):
+                for steps in product(range(1, len(symbols)), repeat=count):  # to other symbols
+                    changed = total.copy()
+                    for j, step in zip(positions, steps, strict=True):
+                        others = (numbers[j] + step) % len(symbols)
+                        changed += codes[j][others] - codes[j][numbers[j]]
+                    yield owners, mixed(changed), 1.0
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -425,13 +411,8 @@ class WeightedDegree(_WordKernel):
 
     def block(self, x: Any, y: Any) -> np.ndarray:
         """By runs of equal symbols, which is quicker than the p·L features of a sequence."""
-        from mercer.structured.compiled.sequences import weighted_degree
-
-        self.check_pair(x, y)
-        out = np.empty((len(x), len(y)))
-        gains = self._gains(max(np.diff(x.starts).max(initial=0), np.diff(y.starts).max(initial=0)))
-        weighted_degree(flat(x), flat(y), gains, out)
-        return out
+        longest = max(np.diff(side.starts).max(initial=0) for side in (x, y))
+        return computed("weighted_degree", x, y, self._gains(longest))
 
     def diagonal(self, x: Any) -> np.ndarray:
         lengths = np.diff(x.starts)
@@ -439,20 +420,24 @@ class WeightedDegree(_WordKernel):
 
     def _gains(self, longest: int) -> np.ndarray:
         """The gain of the r-th equal symbol of a run: Σ_{q ≤ min(r, p)} β_q."""
-        gains = np.zeros(int(longest) + 1)
-        steps = np.cumsum(self.weights())
-        gains[1:] = steps[np.minimum(np.arange(int(longest)), len(steps) - 1)]
-        return gains
+        steps = np.append(0.0, np.cumsum(self.weights()))
+        return steps[np.minimum(np.arange(int(longest) + 1), len(steps) - 1)]
 
 
 # ---- dynamic programs over pairs -----------------------------------------------------------------
 
 
-def flat(points: StructuredPoints) -> Any:
-    """Sequences of symbols, or series of vectors, as compiled code takes them."""
-    from mercer.structured.compiled.sequences import Flat
+def computed(program: str, x: Any, y: Any, *arguments: Any) -> np.ndarray:
+    """What a compiled program makes of all pairs of sequences of symbols, or series of vectors."""
+    from mercer.structured.compiled import sequences
 
-    return Flat(getattr(points, points.parts[0]), points.starts, points.chosen)
+    if isinstance(x, SequencePoints):
+        same_alphabet(x, y)
+    parts = x.parts[0]
+    sides = [sequences.Flat(getattr(side, parts), side.starts, side.chosen) for side in (x, y)]
+    out = np.empty((len(x), len(y)))
+    getattr(sequences, program)(*sides, *arguments, out)
+    return out
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -492,11 +477,7 @@ class GapWeighted(LogScaleKernel):
         check_share(self, "decay", self.decay)
 
     def values(self, x: SequencePoints, y: SequencePoints, logs: bool) -> np.ndarray:
-        from mercer.structured.compiled.sequences import gap_weighted
-
-        same_alphabet(x, y)
-        out = np.empty((len(x), len(y)))
-        gap_weighted(flat(x), flat(y), int(self.length), float(self.decay), logs, out)
+        out = computed("gap_weighted", x, y, int(self.length), float(self.decay), logs)
         if logs:
             return out + 2 * self.length * math.log(self.decay)
         return out * float(self.decay) ** (2 * self.length)
@@ -514,14 +495,9 @@ class _Subsequences(LogScaleKernel):
         check_positive(self, "decay", self.decay)
 
     def values(self, x: SequencePoints, y: SequencePoints, logs: bool) -> np.ndarray:
-        from mercer.structured.compiled.sequences import all_subsequences
-
-        same_alphabet(x, y)
-        out = np.empty((len(x), len(y)))
         local = x.prepared("local symbols", local_symbols)
         most, weight = int(local.max(initial=0)) + 1, float(self.decay) ** 2
-        all_subsequences(flat(x), flat(y), local, most, weight, self.presence, logs, out)
-        return out
+        return computed("all_subsequences", x, y, local, most, weight, self.presence, logs)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -631,18 +607,14 @@ class GlobalAlignment(LogScaleKernel):
         check_whole(self, "band", self.band)
 
     def values(self, x: SeriesPoints, y: SeriesPoints, logs: bool) -> np.ndarray:
-        from mercer.structured.compiled.sequences import global_alignment
-
         widths = {side.vectors.shape[1] for side in (x, y) if len(side.vectors)}
         if len(widths) > 1:
             raise ValueError(
                 f"both sides must be series of vectors of one length; got {x.vectors.shape[1]} and "
                 f"{y.vectors.shape[1]}."
             )
-        out = np.empty((len(x), len(y)))
         scale = 0.5 / float(self.lengthscale) ** 2
-        global_alignment(flat(x), flat(y), scale, int(self.band), logs, out)
-        return out
+        return computed("global_alignment", x, y, scale, int(self.band), logs)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -682,12 +654,7 @@ class EditSimilarity(StructuredKernel):
 
     def distances(self, x: Any, y: Any) -> np.ndarray:
         """The edit distances of all pairs."""
-        from mercer.structured.compiled.sequences import edit_distances
-
-        same_alphabet(x, y)
-        out = np.empty((len(x), len(y)))
-        edit_distances(flat(x), flat(y), out)
-        return out
+        return computed("edit_distances", x, y)
 
     def block(self, x: Any, y: Any) -> np.ndarray:
         return np.exp(-self.distances(x, y) / float(self.lengthscale))
