@@ -13,7 +13,7 @@ import scipy.sparse
 from mercer.arrays import namespace
 from mercer.checks import check_coefficients, check_nonnegative
 from mercer.evaluation.expression import Expression, exp, numbers_of, polynomial
-from mercer.kernels.base import Kernel, reciprocal_roots
+from mercer.kernels.base import Kernel, checked, reciprocal_roots
 from mercer.kernels.facts import Facts
 from mercer.kernels.inner_product import Constant
 from mercer.kernels.laws.operations import (
@@ -344,9 +344,7 @@ class PolynomialOf(Wrapped, Pointwise):
 
     kernel: Kernel
     coefficients: Sequence[float] = (0.0, 1.0)
-
-    def __post_init__(self) -> None:
-        check_coefficients(self, "coefficients", self.coefficients)
+    checks = checked(coefficients=check_coefficients)
 
     def value(self, *parts: Any) -> Any:
         return polynomial(self.coefficients, parts[0])

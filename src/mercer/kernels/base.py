@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import importlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -50,6 +50,13 @@ class Kernel(Value):
 
     symmetric: ClassVar[Any] = True
     """Whether k(x, y) = k(y, x), which is so for all kernels but a matrix that was given."""
+
+    checks: ClassVar[tuple[tuple[str, Callable[[Any, str, Any], None]], ...]] = ()
+    """Parameters that are checked when a kernel is made, and how: see `checked`."""
+
+    def __post_init__(self) -> None:
+        for name, check_one in self.checks:
+            check_one(self, name, getattr(self, name))
 
     # ---- what a kernel implements -----------------------------------------------------------
 
@@ -466,6 +473,11 @@ class Kernel(Value):
 
     def _identity(self) -> tuple[Any, ...]:
         return tuple(_hashable(getattr(self, f.name)) for f in dataclasses.fields(self))
+
+
+def checked(**checks: Callable[[Any, str, Any], None]) -> Any:
+    """The checks of a kernel's parameters, as in `checks = checked(length=check_count)`."""
+    return tuple(checks.items())
 
 
 def _numbers(columns: slice) -> tuple[int, ...]:

@@ -17,7 +17,7 @@ import scipy  # its parts are loaded where they are used
 from mercer.checks import check_count
 from mercer.evaluation.expression import Expression, log, maximum, sqrt, squared_distance
 from mercer.functions import Polynomials
-from mercer.kernels.base import Kernel
+from mercer.kernels.base import Kernel, checked
 from mercer.kernels.facts import Facts, no, yes
 from mercer.points import PointSet
 
@@ -104,9 +104,7 @@ class Polyharmonic(PolyharmonicSpline):
     """
 
     order: int = 3
-
-    def __post_init__(self) -> None:
-        check_count(self, "order", self.order)
+    checks = checked(order=check_count)
 
     @property
     def power(self) -> int:

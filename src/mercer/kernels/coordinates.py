@@ -24,7 +24,7 @@ from mercer.evaluation.expression import (
     sqrt,
     squared_distance,
 )
-from mercer.kernels.base import Kernel
+from mercer.kernels.base import Kernel, checked
 from mercer.kernels.facts import UNIT_DIAGONAL, Answer, Facts, no, yes
 from mercer.kernels.inner_product import POLYNOMIALS
 from mercer.kernels.measures import CauchyFrequencies, LaplaceFrequencies
@@ -272,9 +272,7 @@ class ChiSquared(_Nonnegative):
     positive_definite = (
         "4xy/(x+y) is positive definite on x ≥ 0, and (x−y)²/(x+y) = x + y − 4xy/(x+y)"
     )
-
-    def __post_init__(self) -> None:
-        check_positive(self, "gamma", self.gamma)
+    checks = checked(gamma=check_positive)
 
     def expression(self) -> Expression:
         x, y = X + TINY, Y + TINY
@@ -359,9 +357,7 @@ class SkewedChiSquared(Kernel):
 
     skewedness: float = 1.0
     positive_definite = "it is a product of 1/cosh of differences of logarithms, which are such"
-
-    def __post_init__(self) -> None:
-        check_positive(self, "skewedness", self.skewedness)
+    checks = checked(skewedness=check_positive)
 
     def check_points(self, points: PointSet) -> None:
         least = _least_entry(points)

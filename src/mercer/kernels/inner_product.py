@@ -31,7 +31,7 @@ from mercer.evaluation.expression import (
     step,
     tanh,
 )
-from mercer.kernels.base import Kernel
+from mercer.kernels.base import Kernel, checked
 from mercer.kernels.facts import Answer, Facts, constant_facts, no, yes
 from mercer.points import ALL_COLUMNS, PointSet, VectorPoints, View
 
@@ -93,9 +93,7 @@ class Linear(Kernel):
     """
 
     bias: float = 0.0
-
-    def __post_init__(self) -> None:
-        check_nonnegative(self, "bias", self.bias)
+    checks = checked(bias=check_nonnegative)
 
     def expression(self) -> Expression:
         return product() + self.bias if self.bias else product()
@@ -195,10 +193,7 @@ class Sigmoid(Kernel):
 
     scale: float = 1.0
     bias: float = 0.0
-
-    def __post_init__(self) -> None:
-        check_finite(self, "scale", self.scale)
-        check_finite(self, "bias", self.bias)
+    checks = checked(scale=check_finite, bias=check_finite)
 
     def expression(self) -> Expression:
         return tanh(float(self.scale) * product() + float(self.bias))

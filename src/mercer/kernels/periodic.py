@@ -26,7 +26,7 @@ from mercer.evaluation.expression import (
     nearest,
     polynomial,
 )
-from mercer.kernels.base import Kernel
+from mercer.kernels.base import Kernel, checked
 from mercer.kernels.coordinates import order_in_each_column
 from mercer.kernels.facts import Answer, Facts, constant_facts, no, unknown, yes
 from mercer.kernels.measures import FourierWeights, Tabulated
@@ -60,9 +60,6 @@ class _Periodic(Kernel):
 
     period: float
     positive_definite = "its Fourier weights are positive"
-
-    def __post_init__(self) -> None:
-        check_positive(self, "period", self.period)
 
     def facts(self, dimension: int | None = None) -> Facts:
         dense = "its functions repeat with the period; among those that do, they are dense"
@@ -127,10 +124,10 @@ class PeriodicBernoulli(_Periodic):
 
     order: int = 1
     period: float = 1.0
+    checks = checked(order=check_count, period=check_positive)
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_count(self, "order", self.order)
         if self.order > 8:
             raise ValueError(f"PeriodicBernoulli has an order of at most 8; got {self.order!r}.")
 
@@ -200,10 +197,7 @@ class PeriodicExponential(_Periodic):
 
     alpha: float = 1.0
     period: float = 1.0
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_positive(self, "alpha", self.alpha)
+    checks = checked(alpha=check_positive, period=check_positive)
 
     def expression(self) -> Expression:
         rate = 2.0 * math.pi / self.alpha
@@ -313,9 +307,7 @@ class CosineSeries(_Series):
 
     coefficients: Sequence[float] = (1.0, 1.0)
     period = 2.0 * math.pi  # no field
-
-    def __post_init__(self) -> None:
-        check_coefficients(self, "coefficients", self.coefficients)
+    checks = checked(coefficients=check_coefficients)
 
     def cosines(self) -> tuple[np.ndarray, np.ndarray]:
         weights = np.asarray(self.coefficients, np.float64)
@@ -344,10 +336,10 @@ class FourierSeries(_Series):
 
     weights: Sequence[float] = (1.0, 1.0)
     period: float = 1.0
+    checks = checked(period=check_positive, weights=check_coefficients)
 
     def __post_init__(self) -> None:
-        check_positive(self, "period", self.period)
-        check_coefficients(self, "weights", self.weights)
+        super().__post_init__()
         if not (np.asarray(self.weights) > 0).all():
             raise ValueError("FourierSeries needs positive weights; a weight of 0 is no norm.")
 
@@ -389,10 +381,10 @@ class Spectral(_Cosines):
     limit: float
     nodes: int = 512
     sampler: Callable[..., Any] | None = None
+    checks = checked(limit=check_positive, nodes=check_count)
 
     def __post_init__(self) -> None:
-        check_positive(self, "limit", self.limit)
-        check_count(self, "nodes", self.nodes)
+        super().__post_init__()
         _, weights = self.cosines()
         if not np.isfinite(weights).all() or (weights < 0).any():
             raise ValueError(

@@ -11,7 +11,7 @@ import numpy as np
 import scipy.sparse
 
 from mercer.checks import check_between, check_positive, is_count
-from mercer.kernels.base import Kernel
+from mercer.kernels.base import Kernel, checked
 from mercer.kernels.facts import Facts
 from mercer.kernels.radial import Gaussian
 from mercer.structured.base import (
@@ -337,9 +337,7 @@ class _Refinement(CountsOfGraphs):
     """Kernels whose features count labels of all rounds."""
 
     rounds: int = 5
-
-    def __post_init__(self) -> None:
-        check_whole(self, "rounds", self.rounds)
+    checks = checked(rounds=check_whole)
 
     def feature_rows(self, points: GraphPoints) -> FeatureRows:
         labels = np.stack(refined_labels(points, self.rounds), axis=1)  # node by node
@@ -436,10 +434,7 @@ class PropagatedAttributes(StructuredKernel):
     rounds: int = 2
     kernel: Kernel = field(default_factory=Gaussian)
     kind = GraphPoints
-
-    def __post_init__(self) -> None:
-        check_whole(self, "rounds", self.rounds)
-        check_inner(self, self.kernel)
+    checks = checked(rounds=check_whole, kernel=check_inner)
 
     def facts(self, dimension: int | None = None) -> Facts:
         answer = MeanMap(self.kernel).facts().positive_definite

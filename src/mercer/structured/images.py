@@ -9,7 +9,7 @@ from typing import Any, Self
 import numpy as np
 
 from mercer.checks import check_count
-from mercer.kernels.base import Kernel
+from mercer.kernels.base import Kernel, checked
 from mercer.kernels.coordinates import HistogramIntersection
 from mercer.kernels.facts import Facts
 from mercer.structured.base import (
@@ -199,11 +199,16 @@ class VisualWords(StructuredKernel):
     descriptor: Any = "gradients"
     codebook: Any = None
     kind = ImagePoints
+    checks = checked(
+        words=check_count,
+        patch=check_count,
+        stride=check_count,
+        levels=check_count,
+        kernel=check_inner,
+    )
 
     def __post_init__(self) -> None:
-        for name in ("words", "patch", "stride", "levels"):
-            check_count(self, name, getattr(self, name))
-        check_inner(self, self.kernel)
+        super().__post_init__()
         if not callable(self.descriptor) and self.descriptor not in list(DESCRIPTORS):
             raise ValueError(
                 f"VisualWords needs a descriptor of {list(DESCRIPTORS)}, or a function; got "

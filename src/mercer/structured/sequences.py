@@ -11,6 +11,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from mercer.checks import check_count, check_positive
+from mercer.kernels.base import checked
 from mercer.kernels.facts import Facts, no
 from mercer.structured.base import (
     LogScaleKernel,
@@ -211,9 +212,7 @@ class Spectrum(_WordKernel):
     """
 
     length: int = 3
-
-    def __post_init__(self) -> None:
-        check_count(self, "length", self.length)
+    checks = checked(length=check_count)
 
     def words(self, points: SequencePoints) -> Iterator[Words]:
         owners, places = words_of(points, self.length)
@@ -244,10 +243,7 @@ class BlendedSpectrum(_WordKernel):
 
     longest: int = 3
     decay: float = 1.0
-
-    def __post_init__(self) -> None:
-        check_count(self, "longest", self.longest)
-        check_positive(self, "decay", self.decay)
+    checks = checked(longest=check_count, decay=check_positive)
 
     def words(self, points: SequencePoints) -> Iterator[Words]:
         for q in range(1, self.longest + 1):
@@ -285,10 +281,11 @@ class WildcardSpectrum(_WordKernel):
     wildcards: int = 1
     decay: float = 0.5
 
+    checks = checked(length=check_count, decay=check_share)
+
     def __post_init__(self) -> None:
-        check_count(self, "length", self.length)
+        super().__post_init__()
         check_whole(self, "wildcards", self.wildcards, self.length)
-        check_share(self, "decay", self.decay)
 
     def words(self, points: SequencePoints) -> Iterator[Words]:
         owners, places = words_of(points, self.length)
@@ -329,8 +326,10 @@ class MismatchSpectrum(_WordKernel):
     length: int = 5
     mismatches: int = 1
 
+    checks = checked(length=check_count)
+
     def __post_init__(self) -> None:
-        check_count(self, "length", self.length)
+        super().__post_init__()
         check_whole(self, "mismatches", self.mismatches, self.length)
         if not hasattr(self.alphabet, "__len__") or not len(self.alphabet):
             raise ValueError(
@@ -393,9 +392,7 @@ class WeightedDegree(_WordKernel):
 
     degree: int = 5
     positive_definite = "it is the inner product of weighted indicators of words at places"
-
-    def __post_init__(self) -> None:
-        check_count(self, "degree", self.degree)
+    checks = checked(degree=check_count)
 
     def words(self, points: SequencePoints) -> Iterator[Words]:
         for q, weight in enumerate(self.weights(), start=1):
@@ -471,10 +468,7 @@ class GapWeighted(LogScaleKernel):
     decay: float = 0.5
     kind = SequencePoints
     positive_definite = "it is the inner product of weighted counts of subsequences"
-
-    def __post_init__(self) -> None:
-        check_count(self, "length", self.length)
-        check_share(self, "decay", self.decay)
+    checks = checked(length=check_count, decay=check_share)
 
     def values(self, x: SequencePoints, y: SequencePoints, logs: bool) -> np.ndarray:
         out = computed("gap_weighted", x, y, int(self.length), float(self.decay), logs)
@@ -490,9 +484,7 @@ class _Subsequences(LogScaleKernel):
     decay: float = 1.0
     kind = SequencePoints
     presence: ClassVar[bool]
-
-    def __post_init__(self) -> None:
-        check_positive(self, "decay", self.decay)
+    checks = checked(decay=check_positive)
 
     def values(self, x: SequencePoints, y: SequencePoints, logs: bool) -> np.ndarray:
         local = x.prepared("local symbols", local_symbols)
@@ -601,10 +593,7 @@ class GlobalAlignment(LogScaleKernel):
     band: int = 0
     kind = SeriesPoints
     positive_definite = "κ/(1 + κ) is positive definite, which makes the sum over alignments one"
-
-    def __post_init__(self) -> None:
-        check_positive(self, "lengthscale", self.lengthscale)
-        check_whole(self, "band", self.band)
+    checks = checked(lengthscale=check_positive, band=check_whole)
 
     def values(self, x: SeriesPoints, y: SeriesPoints, logs: bool) -> np.ndarray:
         widths = {side.vectors.shape[1] for side in (x, y) if len(side.vectors)}
@@ -644,9 +633,7 @@ class EditSimilarity(StructuredKernel):
 
     lengthscale: float = 1.0
     kind = SequencePoints
-
-    def __post_init__(self) -> None:
-        check_positive(self, "lengthscale", self.lengthscale)
+    checks = checked(lengthscale=check_positive)
 
     def facts(self, dimension: int | None = None) -> Facts:
         reason = "the edit distance is not conditionally negative definite (Cortes et al., 2004)"

@@ -10,7 +10,7 @@ import numpy as np
 import scipy.sparse
 
 from mercer.checks import check_positive, is_number
-from mercer.kernels.base import Kernel
+from mercer.kernels.base import Kernel, checked
 from mercer.kernels.facts import UNIT_DIAGONAL, Facts, unknown, yes
 from mercer.kernels.radial import Gaussian
 from mercer.points import check_finite
@@ -161,6 +161,12 @@ class Jaccard(_SetKernel):
         )
 
 
+def check_inner(owner: Any, name: str, kernel: Any) -> None:
+    """Refuse what is no kernel inside one."""
+    if not isinstance(kernel, Kernel):
+        raise ValueError(f"{type(owner).__name__} needs a kernel on vectors; got {kernel!r}.")
+
+
 # ---- bags of vectors -----------------------------------------------------------------------------
 
 
@@ -217,9 +223,7 @@ class MeanMap(StructuredKernel):
 
     kernel: Kernel = field(default_factory=Gaussian)
     kind = BagPoints
-
-    def __post_init__(self) -> None:
-        check_inner(self, self.kernel)
+    checks = checked(kernel=check_inner)
 
     def facts(self, dimension: int | None = None) -> Facts:
         inner = self.kernel.facts().positive_definite
@@ -284,10 +288,7 @@ class GaussianOfMeans(StructuredKernel):
     kernel: Kernel = field(default_factory=Gaussian)
     lengthscale: float = 1.0
     kind = BagPoints
-
-    def __post_init__(self) -> None:
-        check_inner(self, self.kernel)
-        check_positive(self, "lengthscale", self.lengthscale)
+    checks = checked(kernel=check_inner, lengthscale=check_positive)
 
     def facts(self, dimension: int | None = None) -> Facts:
         inner = MeanMap(self.kernel).facts().positive_definite
@@ -304,9 +305,3 @@ class GaussianOfMeans(StructuredKernel):
 
     def diagonal(self, x: Any) -> np.ndarray:
         return np.ones(len(x))
-
-
-def check_inner(owner: Any, kernel: Any) -> None:
-    """Refuse what is no kernel inside one."""
-    if not isinstance(kernel, Kernel):
-        raise ValueError(f"{type(owner).__name__} needs a kernel on vectors; got {kernel!r}.")

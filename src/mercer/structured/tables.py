@@ -33,7 +33,7 @@ from mercer.evaluation.expression import (
     decay,
     minimum,
 )
-from mercer.kernels.base import Kernel, parts
+from mercer.kernels.base import Kernel, checked, parts
 from mercer.kernels.facts import UNIT_DIAGONAL, Facts, yes
 from mercer.kernels.input_maps import Columns, OnImages
 from mercer.kernels.periodic import PeriodicExponential
@@ -78,9 +78,7 @@ class Category(Kernel):
     """
 
     weight: float = 1.0
-
-    def __post_init__(self) -> None:
-        check_positive(self, "weight", self.weight)
+    checks = checked(weight=check_positive)
 
     def expression(self) -> Expression:
         return decay(float(self.weight) * coordinate_sum(_different()))

@@ -10,6 +10,7 @@ from typing import Any, Self
 import numpy as np
 
 from mercer.checks import check_positive
+from mercer.kernels.base import checked
 from mercer.structured.base import (
     StructuredKernel,
     StructuredPoints,
@@ -191,9 +192,7 @@ class Subtrees(SparseKernel):
     decay: float = 1.0
     kind = TreePoints
     positive_definite = "it is the inner product of weighted counts of subtrees"
-
-    def __post_init__(self) -> None:
-        check_share(self, "decay", self.decay)
+    checks = checked(decay=check_share)
 
     def feature_rows(self, points: TreePoints) -> FeatureRows:
         hashes, sizes = points.subtrees()
@@ -261,9 +260,7 @@ class SubsetTrees(_NodePairs):
 
     decay: float = 0.4
     positive_definite = "it is the inner product of weighted counts of fragments"
-
-    def __post_init__(self) -> None:
-        check_share(self, "decay", self.decay)
+    checks = checked(decay=check_share)
 
     def keys(self, points: TreePoints) -> Hashes:
         return points.productions()
@@ -297,10 +294,7 @@ class PartialTrees(_NodePairs):
     decay: float = 0.4
     gap_decay: float = 0.4
     positive_definite = "it is the inner product of weighted counts of fragments"
-
-    def __post_init__(self) -> None:
-        check_positive(self, "decay", self.decay)
-        check_share(self, "gap_decay", self.gap_decay)
+    checks = checked(decay=check_positive, gap_decay=check_share)
 
     def keys(self, points: TreePoints) -> Hashes:
         hashes = mixed(points.labels)
