@@ -197,6 +197,10 @@ def test_classifiers_and_pickling():
         (lambda: Table(Gaussian().on("size")).fitted(FRAME), "column 'size' does not exist; there"),
         (lambda: Table(Text().on("size")).fitted(FRAME), "column 'size' does not exist; there"),
         (
+            lambda: Table(Text().on("town") + Spectrum().on("town")).fitted(FRAME)(FRAME),
+            "column 'town' is read by kernels on different kinds of objects: write a copy",
+        ),
+        (
             lambda: Table(Gaussian().on("age") * Category().on("age")).fitted(FRAME),
             "column 'age' is asked for as a number and as a category",
         ),

@@ -154,6 +154,8 @@ class OfColumn(OnImages):
 
 def _texts(frame: Any, column: str) -> list[Any]:
     """The objects of a column; what is missing is the empty text."""
+    if column not in column_names(frame):
+        raise ValueError(f"column {column!r} does not exist; there are {column_names(frame)}.")
     return ["" if value is None or value != value else value for value in frame[column]]
 
 
@@ -258,7 +260,6 @@ class Table(OnImages):
         if is_point_set(data) or _is_array(data) or _is_encoded(data):
             return self
         frame = rows_of(data)
-        _check_columns(frame, self.columns()[1])
         return Table(self.kernel.fitted(frame), Encoding.learned(frame, _asked(self.kernel)))
 
     def points(self, data: Any) -> PointSet:
@@ -268,20 +269,17 @@ class Table(OnImages):
         if _is_array(data) and not objects:
             return DensePoints(np.asarray(data), names)  # encoded already
         if _is_encoded(data):
-            columns = dict(
-                zip(objects, zip(*(row.objects for row in data), strict=True), strict=True)
-            )
-            return self._points(np.array([row.numbers for row in data], float), columns)
+            rows = np.array([row.numbers for row in data], float)
+            values = zip(*(row.objects for row in data), strict=True)
+            return self._points(rows, dict(zip(objects, values, strict=True)))
         if self.encoding is None:
             raise ValueError(
                 "a Table learns scales and categories from training rows: write "
                 "kernel.fitted(frame), or pass it to an estimator, whose fit does that."
             )
         frame = rows_of(data)
-        _check_columns(frame, objects)
-        return self._points(
-            self.encoding.rows(frame, names), {name: _texts(frame, name) for name in objects}
-        )
+        columns = {name: _texts(frame, name) for name in objects}
+        return self._points(self.encoding.rows(frame, names), columns)
 
     def _points(self, rows: np.ndarray, columns: Mapping[str, Any]) -> PointSet:
         names, objects = self.columns()
@@ -289,8 +287,13 @@ class Table(OnImages):
             return DensePoints(rows, names)
         made: dict[str, Any] = {}
         for part in parts(self.kernel):
-            if isinstance(part, OfColumn) and part.column not in made:
-                made[part.column] = part.kernel.points(list(columns[part.column]))
+            if isinstance(part, OfColumn):
+                points = part.kernel.points(list(columns[part.column]))
+                if type(made.setdefault(part.column, points)) is not type(points):
+                    raise ValueError(
+                        f"column {part.column!r} is read by kernels on different kinds of objects: "
+                        "write a copy of it under another name."
+                    )
         return TablePoints(rows, names, made)
 
     def is_single(self, x: Any) -> bool:
@@ -337,12 +340,6 @@ def _is_array(data: Any) -> bool:
 
 def _is_encoded(data: Any) -> bool:
     return isinstance(data, list) and len(data) > 0 and isinstance(data[0], EncodedRow)
-
-
-def _check_columns(frame: Any, wanted: Sequence[str]) -> None:
-    for name in wanted:
-        if name not in column_names(frame):
-            raise ValueError(f"column {name!r} does not exist; there are {column_names(frame)}.")
 
 
 # ---- a proposal ----------------------------------------------------------------------------------

@@ -62,19 +62,6 @@ def merged(starts, columns, values, width, ends):  # type: ignore[no-untyped-def
 
 
 @inner
-def _place(keys, key):  # type: ignore[no-untyped-def]
-    """Where a key stands among sorted keys, −1 for nowhere."""
-    low, high = 0, len(keys)
-    while low < high:
-        middle = (low + high) >> 1
-        if keys[middle] < key:
-            low = middle + 1
-        else:
-            high = middle
-    return low if low < len(keys) and keys[low] == key else -1
-
-
-@inner
 def _add_everywhere(value, weights, smaller, row):  # type: ignore[no-untyped-def]
     """Add a feature that many columns have: `weights` has a number for each of them."""
     if smaller:
@@ -113,8 +100,8 @@ def products(  # type: ignore[no-untyped-def]
         row = out[i]
         for p in range(starts[rows[i]], starts[rows[i] + 1]):
             key = columns[p] if len(table) == 0 else table[columns[p]]
-            place = _place(keys, key)
-            if place < 0:
+            place = np.searchsorted(keys, key)
+            if place == len(keys) or keys[place] != key:
                 continue
             first, last = ends[place - 1] if place > 0 else 0, ends[place]
             if dense[place]:
