@@ -27,27 +27,24 @@ NEAREST = 1e-36  # of r², below which r² log r counts as 0; float32 holds it
 class PolyharmonicSpline(Kernel):
     """±r^p for odd p, ±r^p log r for even p, off polynomials of degree ⌊p/2⌋."""
 
-    @property
-    def power(self) -> int:
-        """p."""
-        raise NotImplementedError
+    order: int  # p
 
     def null_degree(self) -> int:
-        return self.power // 2
+        return int(self.order) // 2
 
     def expression(self) -> Expression:
-        s, half = squared_distance(), self.power // 2
+        s, half = squared_distance(), self.null_degree()
         sign = (-1.0) ** (half + 1)
-        if self.power % 2:
+        if self.order % 2:
             return sign * (sqrt(s) * s**half if half else sqrt(s))
         return 0.5 * sign * (s**half * log(maximum(s, NEAREST)))
 
     def facts(self, dimension: int | None = None) -> Facts:
-        known = super().facts(dimension)
-        return known.stating(
-            positive_definite=no(
-                f"it is positive definite off polynomials of degree {self.null_degree()} only"
-            ),
+        reason = f"it is positive definite off polynomials of degree {self.null_degree()} only"
+        return Facts(
+            self,
+            dimension,
+            positive_definite=no(reason),
             stationary=yes("it is a function of the distance of x and y"),
             isotropic=yes("it is a function of ‖x − y‖"),
         )
@@ -64,7 +61,7 @@ class PolyharmonicSpline(Kernel):
         True
         """
         check_count(self, "dimension", dimension)
-        p, d = self.power, int(dimension)
+        p, d = int(self.order), int(dimension)
         if (p + d) % 2:
             raise ValueError(
                 f"{self!r} in {d} columns measures derivatives of the broken order {(p + d) / 2}: "
@@ -106,10 +103,6 @@ class Polyharmonic(PolyharmonicSpline):
     order: int = 3
     checks = checked(order=check_count)
 
-    @property
-    def power(self) -> int:
-        return int(self.order)
-
 
 @dataclass(frozen=True, eq=False, repr=False)
 class ThinPlate(PolyharmonicSpline):
@@ -124,9 +117,7 @@ class ThinPlate(PolyharmonicSpline):
     True
     """
 
-    @property
-    def power(self) -> int:
-        return 2
+    order = 2  # no field
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -182,37 +173,30 @@ class Anchored(Kernel):
         return None
 
     def block(self, x: PointSet, y: PointSet) -> np.ndarray:
-        left, right = self._lagrange(x), self._lagrange(y)
-        anchors, kernel = self._points, self.kernel
-        rows, columns = kernel.block(x, anchors), kernel.block(y, anchors)
-        own = kernel.block(anchors, anchors)
-        dtype = rows.dtype
-        correction = left @ (columns - 0.5 * right @ own).T
-        correction += (rows - 0.5 * left @ own) @ right.T
-        return kernel.block(x, y) - correction.astype(dtype)
+        (left, rows), (right, columns) = self._corrections(x), self._corrections(y)
+        values = self.kernel.block(x, y)
+        return values - (left @ columns.T + rows @ right.T).astype(values.dtype)
 
     def diagonal(self, x: PointSet) -> np.ndarray:
-        left, anchors = self._lagrange(x), self._points
-        rows, own = self.kernel.block(x, anchors), self.kernel.block(anchors, anchors)
-        corrections = (left * (2.0 * rows - left @ own)).sum(axis=1)
-        values = self.kernel.diagonal(x) - corrections
-        return np.maximum(values, 0.0).astype(rows.dtype)
+        left, rows = self._corrections(x)
+        values = self.kernel.diagonal(x)
+        return np.maximum(values - 2.0 * (left * rows).sum(axis=1), 0.0).astype(values.dtype)
 
     @cached_property
-    def _points(self) -> PointSet:
-        return self.kernel.points(np.asarray(self.anchors, np.float64))
-
-    @cached_property
-    def _basis(self) -> tuple[Polynomials, np.ndarray]:
+    def _basis(self) -> tuple[Polynomials, np.ndarray, PointSet, np.ndarray]:
+        """Polynomials, the matrix that makes the q_i of them, the anchors, and k between these."""
+        points = self.kernel.points(np.asarray(self.anchors, np.float64))
         degree = self.kernel.null_degree()
         assert degree is not None
-        polynomials = Polynomials.around(self._points, degree)
-        return polynomials, np.linalg.inv(polynomials(self._points))
+        polynomials = Polynomials.around(points, degree)
+        inverse = np.linalg.inv(polynomials(points))
+        return polynomials, inverse, points, self.kernel.block(points, points)
 
-    def _lagrange(self, x: PointSet) -> np.ndarray:
-        """The q_i at points."""
-        polynomials, inverse = self._basis
-        return polynomials(x) @ inverse
+    def _corrections(self, x: PointSet) -> tuple[np.ndarray, np.ndarray]:
+        """q_i(x), and k(x, a_i) − ½ Σ_j q_j(x) k_ji."""
+        polynomials, inverse, anchors, own = self._basis
+        shares = polynomials(x) @ inverse
+        return shares, self.kernel.block(x, anchors) - 0.5 * shares @ own
 
 
 def anchors_among(kernel: Kernel, points: PointSet) -> np.ndarray:

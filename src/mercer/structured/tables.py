@@ -15,7 +15,7 @@ Gaussian(lengthscale=1.0).on(['age']) * Category(weight=1.6...).on(['town']) * .
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import reduce
 from typing import Any, NamedTuple, Self
