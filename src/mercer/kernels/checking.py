@@ -107,22 +107,18 @@ def _verdict(matrix: np.ndarray, tolerance: float) -> Check:
         i, j = (int(index) for index in np.argwhere(~np.isfinite(matrix))[0])
         reason = f"k(x, y) = {matrix[i, j]} for points {i} and {j}"
         return Check(False, reason, float("nan"), tolerance, pair=(i, j))
-    gaps = np.abs(matrix - matrix.T)
-    i, j = (int(index) for index in np.unravel_index(np.argmax(gaps), gaps.shape))
-    symmetric = _spectrum(0.5 * (matrix + matrix.T), tolerance)
-    if gaps[i, j] <= tolerance:
-        return symmetric
-    reason = f"k(x, y) = {matrix[i, j]:.6g} but k(y, x) = {matrix[j, i]:.6g} for points {i} and {j}"
-    return replace(symmetric, passed=False, because=reason, pair=(i, j))
-
-
-def _spectrum(matrix: np.ndarray, tolerance: float) -> Check:
-    size = len(matrix)
-    values, vectors = np.linalg.eigh(matrix)
+    size, symmetric = len(matrix), 0.5 * (matrix + matrix.T)
+    values, vectors = np.linalg.eigh(symmetric)
     smallest, witness = float(values[0]), vectors[:, 0]
-    form = float(witness @ matrix @ witness)
+    form = float(witness @ symmetric @ witness)
+    reason = f"{size} points, symmetric, smallest eigenvalue {smallest:.3g}"
+    result = Check(True, reason, smallest, tolerance)
     if max(smallest, form) < -size * tolerance:
         reason = f"vᵀKv = {form:.6g} for the vector v of length 1 in `witness`"
-        return Check(False, reason, smallest, tolerance, witness)
-    reason = f"{size} points, symmetric, smallest eigenvalue {smallest:.3g}"
-    return Check(True, reason, smallest, tolerance)
+        result = Check(False, reason, smallest, tolerance, witness)
+    gaps = np.abs(matrix - matrix.T)
+    i, j = (int(index) for index in np.unravel_index(np.argmax(gaps), gaps.shape))
+    if gaps[i, j] <= tolerance:
+        return result
+    reason = f"k(x, y) = {matrix[i, j]:.6g} but k(y, x) = {matrix[j, i]:.6g} for points {i} and {j}"
+    return replace(result, passed=False, because=reason, pair=(i, j))

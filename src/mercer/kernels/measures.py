@@ -306,8 +306,8 @@ class Mixture(SpectralMeasure):
 class Images(SpectralMeasure):
     """Frequencies Σ_i A_iᵀω_i with independent ω_i.
 
-    Those of a product of kernels, with A_i the identity (None), of kernels on groups of columns
-    (the list of their numbers) and of k(Ax, Ay). There is a density where ω_i with one reach all
+    Those of a product of kernels, of kernels on groups of columns (the list of their numbers stands
+    for rows of the identity) and of k(Ax, Ay). There is a density where ω_i with one reach all
     directions, and none where all together do not. It has the formula p(A^{−ᵀ}ω)/|det A| where the
     matrices A_i, one above the other, are an invertible matrix A.
     """
@@ -316,8 +316,7 @@ class Images(SpectralMeasure):
     maps: Sequence[Any]
 
     def _matrix(self, which: Any) -> np.ndarray:
-        identity = np.eye(self.dimension)
-        return identity if which is None else which if np.ndim(which) == 2 else identity[which]
+        return which if np.ndim(which) == 2 else np.eye(self.dimension)[which]
 
     def covariance(self) -> np.ndarray:
         out = np.zeros((self.dimension, self.dimension))
@@ -328,14 +327,14 @@ class Images(SpectralMeasure):
             elif np.ndim(which) == 2:
                 out += math.inf
             else:
-                out[np.ix_(*[range(self.dimension) if which is None else which] * 2)] += inner
+                out[np.ix_(which, which)] += inner
         return out
 
     def _reaches_all(self, maps: Sequence[Any]) -> bool:
-        if any(which is None for which in maps):
-            return True
-        if all(np.ndim(which) == 1 for which in maps):
-            return len({column for group in maps for column in group}) == self.dimension
+        groups = [which for which in maps if np.ndim(which) == 1]
+        seen = len({column for group in groups for column in group})
+        if seen == self.dimension or len(groups) == len(maps):
+            return seen == self.dimension
         rows = np.vstack([self._matrix(which) for which in maps])
         return int(np.linalg.matrix_rank(rows)) == self.dimension
 
@@ -367,8 +366,8 @@ class Images(SpectralMeasure):
         out = np.zeros((size, self.dimension))
         for part, which in zip(self.parts, self.maps, strict=True):
             draw = part._draw(size, random)
-            if which is None or np.ndim(which) == 2:
-                out += draw if which is None else draw @ which
+            if np.ndim(which) == 2:
+                out += draw @ which
             else:
                 out[:, which] += draw
         return out

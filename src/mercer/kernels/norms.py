@@ -58,7 +58,16 @@ def torus_norm(kernel: Kernel, coefficients: Any) -> float:
     >>> math.isclose(torus_norm(PeriodicBernoulli(order=1), cosine) ** 2, 0.5)
     True
     """
-    energies = np.abs(_coefficients(coefficients)) ** 2
+    array = np.asarray(coefficients)
+    if array.ndim != 1 or not len(array) or array.dtype.kind not in "fiuc":
+        raise ValueError(
+            "a real function on the torus is given by its coefficients for m = 0, 1, …, a list of "
+            f"numbers such as np.fft.rfft(values) / len(values); got shape {array.shape} of "
+            f"{array.dtype}."
+        )
+    if not np.isfinite(array).all():
+        raise ValueError("Fourier coefficients must be finite; got NaN or infinity.")
+    energies = np.abs(array.astype(np.complex128)) ** 2
     energies[1:] *= 2.0
     answer = fourier_weights(kernel, len(energies) - 1)
     if not answer.yes:
@@ -70,19 +79,6 @@ def torus_norm(kernel: Kernel, coefficients: Any) -> float:
     if (inverse[used] == 0).any():
         return math.inf
     return math.sqrt(float((energies[used] / inverse[used]).sum()))
-
-
-def _coefficients(values: Any) -> np.ndarray:
-    array = np.asarray(values)
-    if array.ndim != 1 or not len(array) or array.dtype.kind not in "fiuc":
-        raise ValueError(
-            "a real function on the torus is given by its coefficients for m = 0, 1, …, a list of "
-            f"numbers such as np.fft.rfft(values) / len(values); got shape {array.shape} of "
-            f"{array.dtype}."
-        )
-    if not np.isfinite(array).all():
-        raise ValueError("Fourier coefficients must be finite; got NaN or infinity.")
-    return array.astype(np.complex128)
 
 
 def line_norm(

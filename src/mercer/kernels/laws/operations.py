@@ -344,7 +344,8 @@ def _convolution(left: Any, right: Any) -> SpectralMeasure:
         scales = (np.square(left.lengthscales) ** -1 + np.square(right.lengthscales) ** -1) ** -0.5
         return Normal(dimension, total, scales)
     parts = [side.parts if isinstance(side, Images) else [side] for side in (left, right)]
-    maps = [side.maps if isinstance(side, Images) else [None] for side in (left, right)]
+    every = [list(range(dimension))]
+    maps = [side.maps if isinstance(side, Images) else every for side in (left, right)]
     return Images(dimension, total, [*parts[0], *parts[1]], [*maps[0], *maps[1]])
 
 
