@@ -110,25 +110,24 @@ class GraphPoints(StructuredPoints):
     @classmethod
     def read(cls, data: Any) -> Self:
         coder = Coder()
-        parts = [_graph(i, item, coder) for i, item in enumerate(as_items(data, "graphs"))]
-        some = [(i, part) for i, part in enumerate(parts) if len(part.labels)]
-        for i, part in some:
+        graphs = [_in_arrays(i, item, coder) for i, item in enumerate(as_items(data, "graphs"))]
+        some = [(i, graph) for i, graph in enumerate(graphs) if len(graph.attributes)]
+        for i, graph in some:
             first, other = some[0]
-            for mine, its in zip(part.known(), other.known(), strict=True):
+            for mine, its in zip(_known(graph), _known(other), strict=True):
                 if mine != its:
                     raise bad_item(i, f"has {mine}, and item {first} has {its}")
-        width = some[0][1].attributes.shape[1] if some else 0
-        starts = offsets([len(part.labels) for part in parts])
-        firsts, neighbours, edge_labels = _neighbours(starts, parts)
+        starts = offsets([len(graph.attributes) for graph in graphs])
+        labelled = bool(some) and some[0][1].labels is not None
+        labels = [g.labels for _, g in some] if labelled else [np.zeros(starts[-1], np.int64)]
+        attributes = [graph.attributes for _, graph in some] or [np.empty((0, 0))]
         return cls(
-            np.arange(len(parts)),
+            np.arange(len(graphs)),
             starts,
-            np.concatenate([np.empty(0, np.int64), *(part.labels for part in parts)]),
-            firsts,
-            neighbours,
-            edge_labels,
-            np.concatenate([np.empty((0, width)), *(part.attributes for _, part in some)]),
-            some[0][1].labelled if some else False,
+            np.concatenate(labels),
+            *_neighbours(starts, graphs),
+            np.concatenate(attributes),
+            labelled,
             tokens=coder.tokens,
         )
 
@@ -207,25 +206,18 @@ class CountsOfGraphs(SparseKernel):
         check_alike(x, y)
 
 
-class _Part(NamedTuple):
-    """One graph in arrays."""
-
-    labels: np.ndarray
-    edges: np.ndarray
-    edge_labels: np.ndarray
-    attributes: np.ndarray
-    labelled: bool
-
-    def known(self) -> tuple[str, str]:
-        """What is known of its nodes, which must be the same for all graphs."""
-        return "labels" if self.labelled else "no labels", f"{self.attributes.shape[1]} attributes"
-
-
 def _is_networkx(item: Any) -> bool:
     return hasattr(item, "nodes") and hasattr(item, "edges")
 
 
-def _graph(i: int, item: Any, coder: Coder) -> _Part:
+def _known(graph: Graph) -> tuple[str, str]:
+    """What is known of nodes, which must be the same for all graphs."""
+    labels = "no labels" if graph.labels is None else "labels"
+    return labels, f"{graph.attributes.shape[1]} attributes"
+
+
+def _in_arrays(i: int, item: Any, coder: Coder) -> Graph:
+    """A graph whose labels are codes, or None, and whose attributes have a row for each node."""
     try:
         if _is_networkx(item):
             if getattr(item, "is_directed", lambda: False)():
@@ -236,12 +228,18 @@ def _graph(i: int, item: Any, coder: Coder) -> _Part:
                 "write a pair (edges, labels), a mercer.structured.Graph or a graph of networkx; "
                 f"got {type(item).__name__}"
             )
-        return _flat(Graph(*item), coder)
+        graph = Graph(*item)
+        edges = _edges(graph)
+        labels, n = _node_labels(graph, edges, coder)
+        if edges.size and (edges.min() < 0 or edges.max() >= n):
+            outside = edges[(edges < 0) | (edges >= n)]
+            raise ValueError(f"an edge leads to node {outside[0]}; there are {n} nodes")
+        return Graph(edges, labels, _attributes(graph, n), _edge_labels(graph, edges, coder))
     except (TypeError, ValueError) as error:
         raise bad_item(i, f"is no graph: {error}") from None
 
 
-def _flat(graph: Graph, coder: Coder) -> _Part:
+def _edges(graph: Graph) -> np.ndarray:
     edges = np.asarray(graph.edges)
     edges = edges.reshape(-1, 2) if edges.size == 0 else edges
     if edges.ndim != 2 or edges.shape[1] != 2 or (edges.size and edges.dtype.kind not in "iu"):
@@ -249,28 +247,20 @@ def _flat(graph: Graph, coder: Coder) -> _Part:
             f"edges are pairs of node numbers, an array of shape (m, 2); got shape {edges.shape} "
             f"of {edges.dtype}"
         )
-    edges = edges.astype(np.int64)
-    labels, n = _node_labels(graph, edges, coder)
-    if edges.size and (edges.min() < 0 or edges.max() >= n):
-        outside = edges[(edges < 0) | (edges >= n)]
-        raise ValueError(f"an edge leads to node {outside[0]}; there are {n} nodes")
-    labelled = not isinstance(graph.labels, (int, np.integer, type(None)))
-    kinds = _edge_labels(graph, edges, coder)
-    return _Part(labels, edges, kinds, _attributes(graph, n), labelled)
+    return edges.astype(np.int64)
 
 
 def _neighbours(
-    starts: np.ndarray, parts: list[_Part]
+    starts: np.ndarray, graphs: list[Graph]
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Where the neighbours of each node start, the neighbours, and the labels of these edges.
 
     Edges go in both directions, each once, and the neighbours of a node are in order.
     """
     nodes = int(starts[-1])
-    counts = [len(part.edges) for part in parts]
-    edges = np.concatenate([np.empty((0, 2), np.int64), *(part.edges for part in parts)])
-    kinds = np.concatenate([np.empty(0, np.int64), *(part.edge_labels for part in parts)])
-    begin = np.repeat(starts[:-1], counts)
+    edges = np.concatenate([np.empty((0, 2), np.int64), *(graph.edges for graph in graphs)])
+    kinds = np.concatenate([np.empty(0, np.int64), *(graph.edge_labels for graph in graphs)])
+    begin = np.repeat(starts[:-1], [len(graph.edges) for graph in graphs])
     left, right = edges.T + begin
     keys = np.concatenate([left * nodes + right, right * nodes + left])
     keys, first = np.unique(keys, return_index=True)
@@ -278,14 +268,14 @@ def _neighbours(
     return firsts, keys % max(nodes, 1) - np.tile(begin, 2)[first], np.tile(kinds, 2)[first]
 
 
-def _node_labels(graph: Graph, edges: np.ndarray, coder: Coder) -> tuple[np.ndarray, int]:
+def _node_labels(graph: Graph, edges: np.ndarray, coder: Coder) -> tuple[Any, int]:
+    """Codes of labels, or None, and the number of nodes."""
     if graph.labels is None:
-        n = int(edges.max(initial=-1)) + 1
-        return np.zeros(n, np.int64), n
+        return None, int(edges.max(initial=-1)) + 1
     if isinstance(graph.labels, (int, np.integer)):
         if graph.labels < 0:
             raise ValueError(f"the number of nodes is ≥ 0; got {graph.labels}")
-        return np.zeros(int(graph.labels), np.int64), int(graph.labels)
+        return None, int(graph.labels)
     labels = graph.labels.tolist() if isinstance(graph.labels, np.ndarray) else graph.labels
     if isinstance(labels, dict):
         labels = [labels[node] for node in range(len(labels))]
