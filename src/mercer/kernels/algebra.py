@@ -12,7 +12,8 @@ import scipy.sparse
 
 from mercer.arrays import namespace
 from mercer.checks import check_coefficients, check_nonnegative
-from mercer.evaluation.expression import Expression, exp, numbers_of, polynomial
+from mercer.evaluation.expression import Expression, X, Y, exp, numbers_of, polynomial
+from mercer.evaluation.operations import derivative, evaluate
 from mercer.kernels.base import Kernel, checked, reciprocal_roots
 from mercer.kernels.facts import Facts
 from mercer.kernels.inner_product import Constant
@@ -75,10 +76,6 @@ class Pointwise(Composite):
         """k(x, y) from the values of the parts."""
         raise NotImplementedError
 
-    def slopes(self, *parts: Any) -> Sequence[Any]:
-        """The derivatives of `value` in each of the parts."""
-        raise NotImplementedError
-
     def expression(self) -> Expression | None:
         parts = [part.expression() for part in self._parts()]
         return None if any(part is None for part in parts) else self.value(*parts)
@@ -95,10 +92,14 @@ class Pointwise(Composite):
         return self.value(*(part.diagonal(x) for part in self._parts()))
 
     def _derivative(self, x: PointSet, y: PointSet) -> np.ndarray:
-        parts = self._parts()
-        slopes = self.slopes(*(part.block(x, y)[:, :, None] for part in parts))
-        inner = (part.derivative(x, y) for part in parts)
-        return sum((a * b for a, b in zip(slopes, inner, strict=True)), np.zeros(()))
+        parts = dict(zip((X, Y), self._parts(), strict=False))  # X and Y stand for their values
+        values = {part: kernel.block(x, y)[:, :, None] for part, kernel in parts.items()}
+        whole, total = self.value(*parts), np.zeros(())
+        for part, kernel in parts.items():
+            slope = derivative(whole, part)
+            if slope is not None:
+                total = total + evaluate(slope, values) * kernel.derivative(x, y)
+        return total
 
     @property
     def takes_tensors(self) -> bool:
@@ -152,9 +153,6 @@ class Sum(_Pair):
     def value(self, *parts: Any) -> Any:
         return parts[0] + parts[1]
 
-    def slopes(self, *parts: Any) -> Sequence[Any]:
-        return 1.0, 1.0
-
     def facts(self, dimension: int | None = None) -> Facts:
         return of_sum(self, self.left.facts(dimension), self.right.facts(dimension))
 
@@ -205,9 +203,6 @@ class Product(_Pair):
 
     def value(self, *parts: Any) -> Any:
         return parts[0] * parts[1]
-
-    def slopes(self, *parts: Any) -> Sequence[Any]:
-        return parts[1], parts[0]
 
     def normalised_block(self, x: PointSet, y: PointSet) -> np.ndarray:
         values = self.left.normalised_block(x, y) * self.right.normalised_block(x, y)
@@ -260,9 +255,6 @@ class Scaled(Wrapped, Pointwise):
     def value(self, *parts: Any) -> Any:
         return float(self.scale) * parts[0]
 
-    def slopes(self, *parts: Any) -> Sequence[Any]:
-        return (self.scale,)
-
     def normalised_block(self, x: PointSet, y: PointSet) -> np.ndarray:
         return self._with_zeros(self.kernel.normalised_block(x, y), x, y)
 
@@ -305,9 +297,6 @@ class Exponentiated(Wrapped, Pointwise):
         (inner,) = parts
         return exp(inner) if isinstance(inner, Expression) else namespace(inner).exp(inner)
 
-    def slopes(self, *parts: Any) -> Sequence[Any]:
-        return (self.value(*parts),)
-
     def normalised_block(self, x: PointSet, y: PointSet) -> np.ndarray:
         """exp(k(x, y) − ½k(x, x) − ½k(y, y)): an exponent ≤ 0 where k is positive definite."""
         rows, columns = (0.5 * self.kernel.diagonal(side) for side in (x, y))
@@ -348,10 +337,6 @@ class PolynomialOf(Wrapped, Pointwise):
 
     def value(self, *parts: Any) -> Any:
         return polynomial(self.coefficients, parts[0])
-
-    def slopes(self, *parts: Any) -> Sequence[Any]:
-        slopes = [n * c for n, c in enumerate(self.coefficients)][1:]
-        return (polynomial(slopes or [0.0], parts[0]),)
 
     def normalised_block(self, x: PointSet, y: PointSet) -> np.ndarray:
         inner = self.kernel.normalised_block(x, y)
