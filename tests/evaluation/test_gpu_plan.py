@@ -24,7 +24,7 @@ from mercer.evaluation.operations import evaluate
 from mercer.evaluation.program import straight_line
 from mercer.evaluation.rewrite import BINARY, SIMPLER, rewritten
 from mercer.kernels import Exponential, Gaussian, Linear, Matern, RationalQuadratic
-from mercer.kernels.bessel import bessel_table
+from mercer.kernels.radial import bessel_table
 
 S, P = squared_distance(), product()
 M = Input("m")

@@ -57,7 +57,7 @@ from mercer.kernels import (
     Polynomial,
     Precomputed,
 )
-from mercer.kernels.bessel import bessel_table
+from mercer.kernels.radial import bessel_table
 from mercer.points import DensePoints, View
 
 S, P = squared_distance(), product()

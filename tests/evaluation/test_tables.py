@@ -11,7 +11,7 @@ from numba import njit
 from mercer.evaluation.cpu.elementary import in_float32, in_float64
 from mercer.evaluation.cpu.vectors import OPTIONS
 from mercer.evaluation.tables import DEGREE, PIECES, Table
-from mercer.kernels.bessel import bessel_table
+from mercer.kernels.radial import bessel_table
 from mercer.testing.rounding import ELEMENTARY
 
 UNITS = ELEMENTARY["tabulated"]

@@ -15,7 +15,7 @@ from mercer.features.base import FeatureMap, Fill
 from mercer.kernels.base import Kernel
 from mercer.kernels.measures import Seed, generator
 from mercer.runtime.threads import Span, run, spans, thread_count
-from mercer.structured.hashing import mixed
+from mercer.structured.base import mixed
 from mercer.structured.sets import Jaccard, SetPoints
 from mercer.structured.sparse import explicit_rows, lookup
 

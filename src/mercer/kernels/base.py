@@ -16,8 +16,8 @@ import numpy as np
 
 from mercer.evaluation.expression import Expression, numbers_of
 from mercer.functions import Coreset, RKHSFunction, coreset, mean_embedding
-from mercer.kernels.checking import Check, check
 from mercer.kernels.facts import Facts
+from mercer.kernels.laws import Check, check
 from mercer.kernels.normalisation import normalised
 from mercer.operators import Gram
 from mercer.points import Column, PointSet, VectorPoints, as_vectors, is_frame, is_point_set

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from mercer.structured.hashing import token_code
+from mercer.structured.base import token_code
 
 PERIODS = {"year": 365.2425, "week": 7.0, "day": 1.0}  # in days
 SUFFIXES = ("%", "?", "#", *(f"@{period}" for period in PERIODS))

@@ -15,15 +15,17 @@ from mercer.kernels.base import Kernel, checked
 from mercer.kernels.facts import Facts
 from mercer.kernels.radial import Gaussian
 from mercer.structured.base import (
+    Coder,
+    Hashes,
     StructuredKernel,
     StructuredPoints,
     as_items,
     bad_item,
     check_whole,
     gathered,
+    mixed,
     offsets,
 )
-from mercer.structured.hashing import Coder, Hashes, mixed
 from mercer.structured.sets import MeanMap, check_inner, segment_means
 from mercer.structured.sparse import FeatureRows, MinimumKernel, SparseKernel
 

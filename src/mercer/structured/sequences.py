@@ -14,6 +14,8 @@ from mercer.checks import check_count, check_positive
 from mercer.kernels.base import checked
 from mercer.kernels.facts import Facts, no
 from mercer.structured.base import (
+    Coder,
+    Hashes,
     LogScaleKernel,
     StructuredKernel,
     StructuredPoints,
@@ -22,10 +24,10 @@ from mercer.structured.base import (
     check_share,
     check_whole,
     coded,
+    mixed,
     offsets,
     stacked,
 )
-from mercer.structured.hashing import Coder, Hashes, mixed
 from mercer.structured.sparse import FeatureRows, SparseKernel
 
 Words = tuple[np.ndarray, Hashes, float]  # sequence of each word, its hash, its weight

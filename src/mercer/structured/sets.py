@@ -15,6 +15,7 @@ from mercer.kernels.facts import UNIT_DIAGONAL, Facts, unknown, yes
 from mercer.kernels.radial import Gaussian
 from mercer.points import check_finite
 from mercer.structured.base import (
+    Coder,
     StructuredKernel,
     StructuredPoints,
     as_items,
@@ -23,7 +24,6 @@ from mercer.structured.base import (
     offsets,
     stacked,
 )
-from mercer.structured.hashing import Coder
 from mercer.structured.sparse import FeatureRows, MinimumKernel, SparseKernel
 
 

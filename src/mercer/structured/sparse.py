@@ -12,8 +12,7 @@ import scipy.sparse
 
 from mercer.kernels.algebra import Normalised, Scaled, Sum
 from mercer.kernels.base import Kernel
-from mercer.structured.base import StructuredKernel, StructuredPoints
-from mercer.structured.hashing import mixed
+from mercer.structured.base import StructuredKernel, StructuredPoints, mixed
 
 DENSE = 0.25  # share of the columns of a tile from which a feature is added to all of them:
 # adding a vector takes about a quarter of the time of adding to as many single places
@@ -128,7 +127,7 @@ class SparseKernel(StructuredKernel):
     """A kernel ⟨φ(x), φ(y)⟩ with sparse features φ, known by hashes.
 
     Subclasses implement `feature_rows(points)`, the features of all objects. Values are exact but
-    for two features that share a hash, see `mercer.structured.hashing`.
+    for two features that share a hash, see `mercer.structured.base`.
     """
 
     def feature_rows(self, points: Any) -> FeatureRows:

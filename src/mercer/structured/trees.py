@@ -12,14 +12,16 @@ import numpy as np
 from mercer.checks import check_positive
 from mercer.kernels.base import checked
 from mercer.structured.base import (
+    Coder,
+    Hashes,
     StructuredKernel,
     StructuredPoints,
     as_items,
     bad_item,
     check_share,
+    mixed,
     offsets,
 )
-from mercer.structured.hashing import Coder, Hashes, mixed
 from mercer.structured.sparse import FeatureRows, SparseKernel
 
 Step = tuple[str, Any]  # ("open", label), ("leaf", label) or ("close", None)

@@ -117,7 +117,7 @@ UNIT = 2.0**-53
 
 @inner
 def _mixed(z):  # type: ignore[no-untyped-def]
-    """The finaliser of SplitMix64, as in `mercer.structured.hashing`."""
+    """The finaliser of SplitMix64, as in `mercer.structured.base`."""
     z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     return z ^ (z >> np.uint64(31))
