@@ -29,6 +29,7 @@ class _FromFunction(Kernel):
 
     formula: Callable[..., Any]
     positive_definite: bool | None = None
+    parallel = False
 
     def __post_init__(self) -> None:
         if not callable(self.formula):
@@ -41,10 +42,6 @@ class _FromFunction(Kernel):
 
     def is_single(self, x: Any) -> bool:
         return is_single_of_any_kind(x)
-
-    @property
-    def parallel(self) -> bool:
-        return False
 
     def __repr__(self) -> str:
         name = getattr(self.formula, "__qualname__", repr(self.formula))
@@ -181,6 +178,8 @@ class BlockKernel(_FromFunction):
     [[1.0, 0.0], [0.0, 1.0]]
     """
 
+    takes_tensors = True
+
     def block(self, x: PointSet, y: PointSet) -> np.ndarray:
         try:
             values = self.formula(x.data, y.data)
@@ -194,10 +193,6 @@ class BlockKernel(_FromFunction):
         if x.home != "host":
             return values
         return values.toarray() if hasattr(values, "toarray") else np.asarray(values)
-
-    @property
-    def takes_tensors(self) -> bool:
-        return True
 
 
 @dataclass(frozen=True, eq=False, repr=False)

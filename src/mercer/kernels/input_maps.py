@@ -221,6 +221,7 @@ class Composed(OnImages):
 
     kernel: Kernel
     transform: Callable[[Any], Any]
+    parallel = False
 
     def facts(self, dimension: int | None = None) -> Facts:
         return CompositionLaws.of(self, dimension, self.kernel.facts())
@@ -242,10 +243,6 @@ class Composed(OnImages):
                 f"{len(points)} points: it must return one for each."
             )
         return image
-
-    @property
-    def parallel(self) -> bool:
-        return False
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -270,6 +267,7 @@ class Weighted(Wrapped):
 
     kernel: Kernel
     weight: Callable[[Any], Any]
+    parallel = False
 
     def facts(self, dimension: int | None = None) -> Facts:
         inner = self.kernel.facts(dimension)
@@ -289,10 +287,6 @@ class Weighted(Wrapped):
                 f"{len(points)} points; got shape {weights.shape}."
             )
         return weights
-
-    @property
-    def parallel(self) -> bool:
-        return False
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -15,7 +15,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import scipy  # its parts are loaded where they are used
@@ -50,15 +50,10 @@ class SpectralMeasure:
     dimension: int
     total: float
 
-    @property
-    def has_density(self) -> bool | None:
-        """Whether there is a density; None where it is not known."""
-        return True
-
-    @property
-    def has_formula(self) -> bool:
-        """Whether the density can be computed."""
-        return True
+    has_density: ClassVar[Any] = True
+    """Whether there is a density; None where it is not known."""
+    has_formula: ClassVar[Any] = True
+    """Whether the density can be computed."""
 
     def density(self, frequencies: Any) -> np.ndarray:
         """p(ω) for each row ω of an array of shape (n, d)."""
@@ -110,6 +105,9 @@ class _Rescaled(SpectralMeasure):
 
     lengthscales: Any
 
+    variance: ClassVar[Any] = 1.0
+    """E u_k²."""
+
     def _unit_density(self, rows: np.ndarray) -> np.ndarray:
         return float(np.prod(self.lengthscales)) * self._standard(rows * self.lengthscales)
 
@@ -120,11 +118,6 @@ class _Rescaled(SpectralMeasure):
         out = np.zeros((self.dimension, self.dimension))
         np.fill_diagonal(out, self.variance / np.square(self.lengthscales))
         return out
-
-    @property
-    def variance(self) -> float:
-        """E u_k²."""
-        return 1.0
 
     def _standard(self, u: np.ndarray) -> np.ndarray:
         raise NotImplementedError

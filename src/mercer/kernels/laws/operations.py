@@ -63,9 +63,9 @@ class Law(Facts):
         values = [getattr(side, name) for side in self.sides]
         return values[0] if len(values) == 1 else all(values)
 
-    def unless_open(self, answer: Answer, otherwise: str) -> Answer:
-        """A yes as it is, anything else as unknown: for operations that can mend a fault."""
-        return answer if answer.yes else unknown(otherwise, advice=answer.advice)
+    def handed_on(self, answer: Answer, otherwise: str, always: bool = False) -> Answer:
+        """A yes as it is, anything else as unknown, as the operation may mend a fault."""
+        return answer if answer.yes or always else unknown(otherwise, advice=answer.advice)
 
 
 # ---- multiples, sums, products -------------------------------------------------------------------
@@ -474,8 +474,8 @@ class NormalisedLaws(_FunctionLaws):
 
     @cached_property
     def stationary(self) -> Answer:
-        reason = "normalising can remove what a shift changes"
-        return self.unless_open(self.inner.stationary, reason)
+        otherwise = "normalising can remove what a shift changes"
+        return self.handed_on(self.inner.stationary, otherwise)
 
     @cached_property
     def isotropic(self) -> Answer:
@@ -532,8 +532,8 @@ class MapLaws(Law):
 
     @cached_property
     def positive_definite(self) -> Answer:
-        inner, reason = self.inner.positive_definite, "the map does not reach every vector"
-        return inner if self.onto else self.unless_open(inner, reason)
+        otherwise = "the map does not reach every vector"
+        return self.handed_on(self.inner.positive_definite, otherwise, always=self.onto)
 
     @cached_property
     def stationary(self) -> Answer:
@@ -558,10 +558,8 @@ class MapLaws(Law):
 
     @cached_property
     def bounded(self) -> Answer:
-        inner = self.inner.bounded
-        if inner.yes or self.orthant:
-            return inner
-        return unknown("the map may avoid the directions in which k(x, x) grows")
+        otherwise = "the map may avoid the directions in which k(x, x) grows"
+        return self.handed_on(self.inner.bounded, otherwise, always=self.orthant)
 
     @cached_property
     def universal(self) -> Answer:
@@ -720,7 +718,7 @@ class CompositionLaws(Law):
 
     @cached_property
     def bounded(self) -> Answer:
-        return self.unless_open(self.inner.bounded, "k may be bounded on the images of φ")
+        return self.handed_on(self.inner.bounded, "k may be bounded on the images of φ")
 
 
 class WeightedLaws(Law):
@@ -769,10 +767,9 @@ class AverageLaws(Law):
 
     @cached_property
     def bounded(self) -> Answer:
-        if self.inner.positive_definite.yes:
-            reason = "the average of unbounded values may be bounded"
-            return self.unless_open(self.inner.bounded, reason)
-        return unknown("k is not known to be positive definite")
+        if not self.inner.positive_definite.yes:
+            return unknown(self.otherwise)
+        return self.handed_on(self.inner.bounded, "the average of unbounded values may be bounded")
 
     @cached_property
     def dense(self) -> Answer:
