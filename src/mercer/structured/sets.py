@@ -139,21 +139,20 @@ class Jaccard(_SetKernel):
     True
     """
 
+    minima = True
+
     def facts(self, dimension: int | None = None) -> Facts:
         chance = "it is the probability that a random hash has the same minimum on both sets"
         return Facts(self, dimension, positive_definite=yes(chance), **UNIT_DIAGONAL)
 
     def block(self, x: Any, y: Any) -> np.ndarray:
-        shared = self._products(x, y, smaller=True)
+        shared = super().block(x, y)
         rows, columns = (self._rows(side).totals[side.chosen] for side in (x, y))
         union = rows[:, None] + columns - shared
         return np.divide(shared, union, out=np.ones_like(shared), where=union > 0)
 
     def diagonal(self, x: Any) -> np.ndarray:
         return np.ones(len(x))
-
-    def factors(self, x: Any, y: Any) -> tuple[Any, Any] | None:
-        return None
 
     def explicit_rows(self, points: Any) -> FeatureRows:
         raise ValueError(

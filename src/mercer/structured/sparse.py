@@ -75,6 +75,16 @@ class FeatureRows:
         shape = rows.shape[0], other.matrix.shape[1]
         return scipy.sparse.csr_array((rows.data[shared], places[shared], ends), shape)
 
+    def beside(self, other: FeatureRows) -> FeatureRows:
+        """The features of both side by side, as different ones."""
+        keys = np.concatenate([mixed(self.keys, salt=1), mixed(other.keys, salt=2)])
+        order = np.argsort(keys)
+        # a matrix without features has an empty column, which is left out
+        parts = [rows.matrix[:, : len(rows.keys)] for rows in (self, other)]
+        matrix = scipy.sparse.hstack(parts, format="csr")[:, order]
+        matrix.sort_indices()
+        return FeatureRows(keys[order], matrix)
+
     @cached_property
     def squares(self) -> np.ndarray:
         """‖φ(x)‖² of all rows."""
@@ -130,6 +140,8 @@ class SparseKernel(StructuredKernel):
     for two features that share a hash, see `mercer.structured.base`.
     """
 
+    minima = False  # whether products of features are replaced by their minima
+
     def feature_rows(self, points: Any) -> FeatureRows:
         """The features of all points."""
         raise NotImplementedError
@@ -138,11 +150,19 @@ class SparseKernel(StructuredKernel):
         """Refuse points that cannot be compared."""
 
     def block(self, x: Any, y: Any) -> np.ndarray:
+        """Σ_u φ_u(x)φ_u(y), or Σ_u min(φ_u(x), φ_u(y)), for all pairs."""
+        from mercer.structured.compiled.sparse import products
+
         self.check_pair(x, y)
-        return self._products(x, y, smaller=False)
+        left, right = self._rows(x), self._rows(y)
+        posts = y.own.get(self._key(), lambda: postings(right, y.chosen))
+        out = np.zeros((len(x), len(y)))
+        products(*left.arrays, x.chosen, left.table(right), *posts, self.minima, out)
+        return out
 
     def diagonal(self, x: Any) -> np.ndarray:
-        return self._rows(x).squares[x.chosen]
+        rows = self._rows(x)
+        return (rows.totals if self.minima else rows.squares)[x.chosen]
 
     def features(self, x: Any) -> Any:
         """φ(x_i) as rows of a CSR matrix.
@@ -157,6 +177,8 @@ class SparseKernel(StructuredKernel):
         return self._rows(points)
 
     def factors(self, x: Any, y: Any) -> tuple[Any, Any] | None:
+        if self.minima:
+            return None  # their features, unary codes, may be long
         self.check_pair(x, y)
         left, right = self._rows(x), self._rows(y)
         rows = left.matrix[x.chosen]
@@ -173,16 +195,6 @@ class SparseKernel(StructuredKernel):
         """A key of all that the features depend on."""
         return self
 
-    def _products(self, x: Any, y: Any, smaller: bool) -> np.ndarray:
-        """Σ_u φ_u(x)φ_u(y), or Σ_u min(φ_u(x), φ_u(y)), for all pairs."""
-        from mercer.structured.compiled.sparse import products
-
-        left, right = self._rows(x), self._rows(y)
-        posts = y.own.get(self._key(), lambda: postings(right, y.chosen))
-        out = np.zeros((len(x), len(y)))
-        products(*left.arrays, x.chosen, left.table(right), *posts, smaller, out)
-        return out
-
 
 class MinimumKernel(SparseKernel):
     """A kernel Σ_u min(c_u(x), c_u(y)) of sparse counts or weights c.
@@ -191,15 +203,7 @@ class MinimumKernel(SparseKernel):
     for "at least 1", one for "at least 2" and so on.
     """
 
-    def block(self, x: Any, y: Any) -> np.ndarray:
-        self.check_pair(x, y)
-        return self._products(x, y, smaller=True)
-
-    def diagonal(self, x: Any) -> np.ndarray:
-        return self._rows(x).totals[x.chosen]
-
-    def factors(self, x: Any, y: Any) -> tuple[Any, Any] | None:
-        return None  # unary codes may be long
+    minima = True
 
     def explicit_rows(self, points: Any) -> FeatureRows:
         rows = self._rows(points)
@@ -213,9 +217,6 @@ class MinimumKernel(SparseKernel):
         steps = np.arange(ends[-1] if len(ends) else 0) - np.repeat(ends - sizes, sizes)
         hashes = mixed(np.repeat(rows.keys[rows.matrix.indices], sizes), salt=steps)
         return FeatureRows.counted(np.r_[0, ends][rows.matrix.indptr], hashes)
-
-
-EMPTY = np.uint64(0x656D707479)  # the feature of objects without features in a normalised kernel
 
 
 def explicit_rows(kernel: Kernel, points: Any) -> FeatureRows:
@@ -236,7 +237,7 @@ def explicit_rows(kernel: Kernel, points: Any) -> FeatureRows:
         case Normalised():
             return _normalised(explicit_rows(kernel.kernel, points))
         case Sum():
-            return _joined(*(explicit_rows(side, points) for side in (kernel.left, kernel.right)))
+            return explicit_rows(kernel.left, points).beside(explicit_rows(kernel.right, points))
     raise ValueError(
         f"{kernel!r} has no sparse features: write mercer.features.Nystroem, which approximates "
         "any kernel."
@@ -245,28 +246,9 @@ def explicit_rows(kernel: Kernel, points: Any) -> FeatureRows:
 
 def _normalised(rows: FeatureRows) -> FeatureRows:
     """Rows of unit length; those without features have a feature of their own."""
-    n, squares = rows.matrix.shape[0], rows.squares
-    empty = np.flatnonzero(squares == 0)
-    scale = 1.0 / np.sqrt(np.where(squares > 0, squares, 1.0))
-    scaled = scipy.sparse.diags_array(scale) @ rows.matrix
-    own = scipy.sparse.csr_array((np.ones(len(empty)), (empty, 0 * empty)), (n, 1))
-    return _ordered(np.r_[rows.keys, EMPTY], _side_by_side(rows.keys, scaled, own))
-
-
-def _joined(left: FeatureRows, right: FeatureRows) -> FeatureRows:
-    """The features of both side by side, as different ones."""
-    keys = np.concatenate([mixed(left.keys, salt=1), mixed(right.keys, salt=2)])
-    cut = right.matrix[:, : len(right.keys)]
-    return _ordered(keys, _side_by_side(left.keys, left.matrix, cut))
-
-
-def _side_by_side(keys: np.ndarray, left: Any, right: Any) -> Any:
-    """Two matrices as one; where there are no keys the left one has an empty column too many."""
-    return scipy.sparse.hstack([left[:, : len(keys)], right], format="csr")
-
-
-def _ordered(keys: np.ndarray, matrix: Any) -> FeatureRows:
-    order = np.argsort(keys)
-    matrix = matrix[:, order] if len(keys) else matrix
-    matrix.sort_indices()
-    return FeatureRows(keys[order], matrix)
+    empty = np.flatnonzero(rows.squares == 0)
+    scale = 1.0 / np.sqrt(np.where(rows.squares > 0, rows.squares, 1.0))
+    scaled = FeatureRows(rows.keys, scipy.sparse.diags_array(scale) @ rows.matrix)
+    entries = np.ones(len(empty)), (empty, np.zeros_like(empty))
+    own = scipy.sparse.csr_array(entries, (len(scale), 1))
+    return scaled.beside(FeatureRows(np.zeros(1, np.uint64), own))
