@@ -317,13 +317,7 @@ def on_metric(kernel: Kernel, metric: str, request: Request) -> Kernel:
 
 @dataclass(frozen=True)
 class ManhattanProfile:
-    """g(Σ_k |x_k − y_k|/ℓ_k) for all pairs, g(r) being the profile of a radial kernel.
-
-    >>> from mercer.kernels import Gaussian
-    >>> x, y = np.array([[0.0, 0.0]]), np.array([[3.0, 4.0]])
-    >>> bool(ManhattanProfile(Gaussian())(x, y) == Gaussian()(np.array([[0.0]]), np.array([[7.0]])))
-    True
-    """
+    """g(Σ_k |x_k − y_k|/ℓ_k) for all pairs, g(r) being the profile of a radial kernel."""
 
     kernel: Radial
 
@@ -584,9 +578,6 @@ def variance_of_entries(rows: Any, weights: Any = None) -> float:
     """The variance of all entries in float64, whatever their precision is.
 
     A row of weight 2 counts twice. Entries that a sparse matrix does not store are zeros.
-
-    >>> variance_of_entries(np.array([[1e25, -1e25]], np.float32)) < np.inf
-    True
     """
     if weights is not None and (weights == 1).all():
         weights = None

@@ -425,14 +425,6 @@ def mixed_derivative(kernel: Kernel, x: Any, y: Any) -> np.ndarray:
 
     Refused where the functions of the space need not have derivatives, or none is known. Radial
     kernels give their slope by `profile_slope`, without the singularity that it may have at x = y.
-
-    >>> from mercer.kernels import Gaussian, Polynomial
-    >>> k = Gaussian()
-    >>> mixed_derivative(k, k.points([[0.0]]), k.points([[0.0], [1.0]]))[0, :, 0, 0].round(12)
-    array([1., 0.])
-    >>> p = Polynomial(degree=2, bias=0.0)  # (xy)²: 4xy
-    >>> float(mixed_derivative(p, p.points([[2.0]]), p.points([[3.0]]))[0, 0, 0, 0])
-    24.0
     """
     match kernel:
         case Sum(left, right):

@@ -87,12 +87,7 @@ class _Periodic(Kernel):
 
 
 def _parts(period: float) -> list[float]:
-    """The period as a sum of two numbers of eleven bits, and the rest.
-
-    >>> parts = _parts(0.3)
-    >>> sum(parts) == 0.3, [(2.0**k * part).is_integer() for k, part in zip((12, 23), parts)]
-    (True, [True, True])
-    """
+    """The period as a sum of two numbers of eleven bits, and the rest."""
     parts = []
     for _ in range(2):
         unit = 2.0 ** (math.frexp(period)[1] - 11)
@@ -158,9 +153,6 @@ def bernoulli_coefficients(order: int) -> tuple[Fraction, ...]:
     terms stay within 2.4 times the largest value of the kernel; those in (u − ½)² reach 7 times.
     The coefficients follow from B_{2s}'' = 2s(2s − 1) B_{2s−2}, the second derivative of p(v) in u
     being (4v + 1) p''(v) + 2p'(v), and from ∫₀¹ B_{2s} = 0.
-
-    >>> [str(c) for c in bernoulli_coefficients(2)]
-    ['-1/30', '0', '1']
     """
     if order == 0:
         return (Fraction(1),)

@@ -316,11 +316,7 @@ SERIES_UP_TO = 0.125  # r up to which five terms of the series are right to roun
 
 
 def half_integer_coefficients(smoothness: float) -> tuple[float, ...] | None:
-    """The polynomial factor of the profile for ν = p + ½, lowest degree first; None otherwise.
-
-    >>> half_integer_coefficients(2.5) == (1.0, 1.0, 1 / 3)
-    True
-    """
+    """The polynomial factor of the profile for ν = p + ½, lowest degree first; None otherwise."""
     p = smoothness - 0.5
     if p != int(p) or not 0 <= p <= CLOSED_FORMS:
         return None

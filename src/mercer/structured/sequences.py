@@ -547,11 +547,7 @@ class CommonSubsequences(_Subsequences):
 
 
 def local_symbols(points: SequencePoints) -> np.ndarray:
-    """For each symbol its number among the different symbols of its own sequence.
-
-    >>> local_symbols(SequencePoints.read(["kayak", "yes"])).tolist()
-    [1, 0, 2, 0, 1, 2, 0, 1]
-    """
+    """For each symbol its number among the different symbols of its own sequence."""
     owners = points.owners
     pairs = np.stack([owners, points.symbols])
     different, number = np.unique(pairs, axis=1, return_inverse=True)

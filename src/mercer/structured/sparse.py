@@ -27,12 +27,7 @@ class FeatureRows:
 
     @classmethod
     def counted(cls, starts: np.ndarray, hashes: np.ndarray, weights: Any = None) -> FeatureRows:
-        """φ_u(x_i) = Σ weights of the hashes u of object i, 1 each where no weights are given.
-
-        >>> rows = FeatureRows.counted(np.array([0, 3, 3]), np.array([5, 9, 5], np.uint64))
-        >>> rows.matrix.toarray().tolist()
-        [[2.0, 1.0], [0.0, 0.0]]
-        """
+        """φ_u(x_i) = Σ weights of the hashes u of object i, 1 each where no weights are given."""
         from mercer.structured.compiled.sparse import merged, numbered
 
         keys, columns = np.empty(len(hashes), np.uint64), np.empty(len(hashes), np.int64)
@@ -220,14 +215,7 @@ class MinimumKernel(SparseKernel):
 
 
 def explicit_rows(kernel: Kernel, points: Any) -> FeatureRows:
-    """Sparse features of a kernel, or of sums, multiples and normalised forms of such kernels.
-
-    >>> from mercer.structured import Spectrum
-    >>> k = 2.0 * Spectrum(1).normalised() + Spectrum(2)
-    >>> rows = explicit_rows(k, k.points(["abba", "", "a"])).matrix
-    >>> bool(np.allclose((rows @ rows.T).toarray(), k(["abba", "", "a"])))
-    True
-    """
+    """Sparse features of a kernel, or of sums, multiples and normalised forms of such kernels."""
     match kernel:
         case SparseKernel():
             return kernel.explicit_rows(points)

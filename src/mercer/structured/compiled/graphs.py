@@ -177,6 +177,7 @@ def _step(x, a, n, y, b, m, same, vector, half, out):  # type: ignore[no-untyped
             out[u * m + q] = total
 
 
+# Loops, as expressions of arrays make each an array: walks took 1.2 to 1.7 times as long with them.
 @inner
 def _combine(target, left, factor, right, size):  # type: ignore[no-untyped-def]
     """target = left + factor · right."""
