@@ -63,9 +63,9 @@ class Law(Facts):
         values = [getattr(side, name) for side in self.sides]
         return values[0] if len(values) == 1 else all(values)
 
-    def handed_on(self, answer: Answer, otherwise: str, always: bool = False) -> Answer:
-        """A yes as it is, anything else as unknown, as the operation may mend a fault."""
-        return answer if answer.yes or always else unknown(otherwise, advice=answer.advice)
+    def unless_mended(self, answer: Answer, otherwise: str) -> Answer:
+        """A yes as it is, anything else as unknown: the operation may mend a fault."""
+        return answer if answer.yes else unknown(otherwise, advice=answer.advice)
 
 
 # ---- multiples, sums, products -------------------------------------------------------------------
@@ -475,7 +475,7 @@ class NormalisedLaws(_FunctionLaws):
     @cached_property
     def stationary(self) -> Answer:
         otherwise = "normalising can remove what a shift changes"
-        return self.handed_on(self.inner.stationary, otherwise)
+        return self.unless_mended(self.inner.stationary, otherwise)
 
     @cached_property
     def isotropic(self) -> Answer:
@@ -532,8 +532,10 @@ class MapLaws(Law):
 
     @cached_property
     def positive_definite(self) -> Answer:
-        otherwise = "the map does not reach every vector"
-        return self.handed_on(self.inner.positive_definite, otherwise, always=self.onto)
+        inner = self.inner.positive_definite
+        if inner.yes or self.onto:
+            return inner
+        return unknown("the map does not reach every vector", advice=inner.advice)
 
     @cached_property
     def stationary(self) -> Answer:
@@ -558,8 +560,10 @@ class MapLaws(Law):
 
     @cached_property
     def bounded(self) -> Answer:
-        otherwise = "the map may avoid the directions in which k(x, x) grows"
-        return self.handed_on(self.inner.bounded, otherwise, always=self.orthant)
+        inner = self.inner.bounded
+        if inner.yes or self.orthant:
+            return inner
+        return unknown("the map may avoid the directions in which k(x, x) grows")
 
     @cached_property
     def universal(self) -> Answer:
@@ -718,7 +722,7 @@ class CompositionLaws(Law):
 
     @cached_property
     def bounded(self) -> Answer:
-        return self.handed_on(self.inner.bounded, "k may be bounded on the images of φ")
+        return self.unless_mended(self.inner.bounded, "k may be bounded on the images of φ")
 
 
 class WeightedLaws(Law):
@@ -769,7 +773,9 @@ class AverageLaws(Law):
     def bounded(self) -> Answer:
         if not self.inner.positive_definite.yes:
             return unknown(self.otherwise)
-        return self.handed_on(self.inner.bounded, "the average of unbounded values may be bounded")
+        return self.unless_mended(
+            self.inner.bounded, "the average of unbounded values may be bounded"
+        )
 
     @cached_property
     def dense(self) -> Answer:
