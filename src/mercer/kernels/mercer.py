@@ -357,20 +357,14 @@ def decomposition(
 def _on_columns(kernel: Kernel, measure: Any, count: int) -> MercerDecomposition:
     system = _system(kernel, measure)
     indices = system.leading(count)
-    functions = _KnownFunctions(kernel, partial(system.functions, indices=indices))
+    functions = partial(_at_points, partial(system.functions, indices=indices), kernel)
     values = system.eigenvalues(indices)
     return MercerDecomposition(kernel, measure, values, system.trace, functions)
 
 
-@dataclass(frozen=True, eq=False)
-class _KnownFunctions:
-    """Eigenfunctions by a formula, at points as the kernel takes them; an object to be pickled."""
-
-    kernel: Kernel
-    formula: Any
-
-    def __call__(self, x: Any) -> np.ndarray:
-        return self.formula(np.asarray(as_numpy(self.kernel.points(x).data), np.float64))
+def _at_points(formula: Any, kernel: Kernel, x: Any) -> np.ndarray:
+    """Eigenfunctions by a formula, at points as the kernel takes them."""
+    return formula(np.asarray(as_numpy(kernel.points(x).data), np.float64))
 
 
 def _system(kernel: Kernel, measure: Any) -> Eigensystem:
@@ -409,7 +403,7 @@ def _on_sphere(kernel: Kernel, measure: UniformSphere, count: int) -> MercerDeco
         numbers += list(range(many))
     harmonics = SphericalHarmonics(measure.dimension)
     formula = partial(harmonics, degrees=np.array(degrees), numbers=np.array(numbers))
-    functions = _KnownFunctions(kernel, formula)
+    functions = partial(_at_points, formula, kernel)
     return MercerDecomposition(kernel, measure, values[degrees], trace, functions)
 
 
