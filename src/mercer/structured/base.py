@@ -161,6 +161,33 @@ class StructuredPoints(HostPoints):
         return {f.name: getattr(points, f.name) for f in fields(points)}
 
 
+@dataclass(frozen=True, eq=False)
+class RowPoints(StructuredPoints):
+    """Objects that are arrays of rows of numbers: the rows of all, one object after the other."""
+
+    parts = ("vectors",)
+    vectors: np.ndarray
+    called: ClassVar[str]  # what a list of such objects is called
+    problem: ClassVar[str]  # what is wrong with an object that is none, and what to write
+    axes: ClassVar[tuple[int, ...]] = (2,)
+
+    @classmethod
+    def read(cls, data: Any) -> Self:
+        items = as_arrays(data, cls.called, cls.axes, cls.problem)
+        some = [(i, item) for i, item in enumerate(items) if item.size]
+        for i, item in some:
+            first, other = some[0]
+            if item.shape[1:] != other.shape[1:]:
+                shapes = f"has shape {item.shape}, and item {first} {other.shape}"
+                raise bad_item(i, f"{shapes}: all need vectors of one length")
+        rows = np.concatenate([item for _, item in some] or [np.empty((0, 1))])
+        starts = offsets([len(item) if item.size else 0 for item in items])
+        return cls(np.arange(len(items)), starts, rows if rows.ndim == 2 else rows[:, None])
+
+    def restored(self, i: int) -> np.ndarray:
+        return self.vectors[self.starts[i] : self.starts[i + 1]]
+
+
 class StructuredKernel(Kernel):
     """A kernel on objects that are no vectors.
 
@@ -268,20 +295,6 @@ def as_items(data: Any, what: str) -> list[Any]:
         )
     objects = as_objects(data)
     return list(data) if objects is None else objects
-
-
-def stacked(data: Any, kind: str, axes: tuple[int, ...], problem: str) -> tuple[np.ndarray, ...]:
-    """The rows of all items, which are arrays of rows or of numbers, and where each item starts."""
-    items = as_arrays(data, kind, axes, problem)
-    some = [(i, item) for i, item in enumerate(items) if item.size]
-    for i, item in some:
-        first, other = some[0]
-        if item.shape[1:] != other.shape[1:]:
-            shapes = f"has shape {item.shape}, and item {first} {other.shape}"
-            raise bad_item(i, f"{shapes}: all need vectors of one length")
-    rows = np.concatenate([item for _, item in some] or [np.empty((0, 1))])
-    starts = offsets([len(item) if item.size else 0 for item in items])
-    return rows if rows.ndim == 2 else rows[:, None], starts
 
 
 def as_arrays(data: Any, kind: str, axes: tuple[int, ...], problem: str) -> list[np.ndarray]:

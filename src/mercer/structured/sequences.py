@@ -17,6 +17,7 @@ from mercer.structured.base import (
     Coder,
     Hashes,
     LogScaleKernel,
+    RowPoints,
     StructuredKernel,
     StructuredPoints,
     as_items,
@@ -26,7 +27,6 @@ from mercer.structured.base import (
     coded,
     mixed,
     offsets,
-    stacked,
 )
 from mercer.structured.sparse import FeatureRows, SparseKernel
 
@@ -125,27 +125,18 @@ def _tokens(items: list[Any], coder: Coder) -> np.ndarray:
 
 
 @dataclass(frozen=True, eq=False)
-class SeriesPoints(StructuredPoints):
-    """Series of vectors, as measurements in time: the rows of all series, one after the other.
+class SeriesPoints(RowPoints):
+    """Series of measurements in time: arrays of numbers, or of vectors, a row for each time."""
 
-    A series is an array of numbers, or one with a row for each time.
-    """
-
-    parts = ("vectors",)
-    vectors: np.ndarray
-
-    @classmethod
-    def read(cls, data: Any) -> Self:
-        problem = "is no series: write an array of numbers, or one with a row for each time"
-        rows, starts = stacked(data, "series", (1, 2), problem)
-        return cls(np.arange(len(starts) - 1), starts, rows)
+    called, axes = "series", (1, 2)
+    problem = "is no series: write an array of numbers, or one with a row for each time"
 
     @staticmethod
     def is_object(x: Any) -> bool:
         return isinstance(x, np.ndarray) and x.dtype.kind in "fiub" and x.ndim in (1, 2)
 
     def restored(self, i: int) -> np.ndarray:
-        rows = self.vectors[self.starts[i] : self.starts[i + 1]]
+        rows = super().restored(i)
         return rows[:, 0] if rows.shape[1] == 1 else rows
 
 

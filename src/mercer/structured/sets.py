@@ -16,13 +16,13 @@ from mercer.kernels.radial import Gaussian
 from mercer.points import check_finite
 from mercer.structured.base import (
     Coder,
+    RowPoints,
     StructuredKernel,
     StructuredPoints,
     as_items,
     bad_item,
     coded,
     offsets,
-    stacked,
 )
 from mercer.structured.sparse import FeatureRows, MinimumKernel, SparseKernel
 
@@ -170,27 +170,18 @@ def check_inner(owner: Any, name: str, kernel: Any) -> None:
 
 
 @dataclass(frozen=True, eq=False)
-class BagPoints(StructuredPoints):
-    """Bags of vectors: the rows of all bags, one bag after the other."""
+class BagPoints(RowPoints):
+    """Bags of vectors."""
 
-    parts = ("vectors",)
-    vectors: np.ndarray
-
-    @classmethod
-    def read(cls, data: Any) -> Self:
-        problem = (
-            "is no bag of vectors: write an array with a row for each vector, item.reshape(-1, 1) "
-            "for numbers, item[None] for one vector"
-        )
-        rows, starts = stacked(data, "bags of vectors", (2,), problem)
-        return cls(np.arange(len(starts) - 1), starts, rows)
+    called = "bags of vectors"
+    problem = (
+        "is no bag of vectors: write an array with a row for each vector, item.reshape(-1, 1) for "
+        "numbers, item[None] for one vector"
+    )
 
     @staticmethod
     def is_object(x: Any) -> bool:
         return isinstance(x, np.ndarray) and x.ndim == 2
-
-    def restored(self, i: int) -> np.ndarray:
-        return self.vectors[self.starts[i] : self.starts[i + 1]]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
