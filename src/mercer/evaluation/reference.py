@@ -6,8 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from mercer.evaluation.execution import Names, Plan, RowMap, RowPass
+from mercer.evaluation.execution import Plan, RowMap, RowPass
 from mercer.evaluation.expression import COORDINATE_KINDS, Expression, Number, X, Y, numbers_of
+from mercer.evaluation.gradients import Differentiable
 from mercer.evaluation.operations import evaluate
 from mercer.evaluation.program import EvaluableKernel
 from mercer.points import PointSet, VectorPoints
@@ -64,10 +65,8 @@ def _own_number(number: Number, x: VectorPoints) -> np.ndarray:
     return np.sqrt(norms) if number.kind in ("x_length", "y_length") else norms
 
 
-class Reference:
+class Reference(Differentiable):
     """K(X, Y) in float64, stored for every product: the execution that others are compared with."""
-
-    strip_bytes = 8 << 20  # of slopes at some points, which gradients take together
 
     def __init__(self, kernel: EvaluableKernel, x: PointSet, y: PointSet) -> None:
         self.kernel, self.x, self.y = kernel, x, y
@@ -87,38 +86,21 @@ class Reference:
         expression = self.kernel.expression()
         if expression is None:
             return np.asarray(self.kernel.block(self.x, self.y), np.float64)
-        return block(expression, self.x, self.y)  # type: ignore[arg-type]
+        return block(expression, self.x, self.y)
 
     def diagonal(self) -> np.ndarray:
         expression = self.kernel.expression()
         if expression is None:
             return np.asarray(self.kernel.diagonal(self.x), np.float64)
-        return diagonal(expression, self.x)  # type: ignore[arg-type]
-
-    def gradient(self, values: np.ndarray) -> np.ndarray:
-        from mercer.evaluation import gradients
-
-        if self.kernel.expression() is None:
-            return gradients.from_blocks(self.kernel, self.x, self.y, values)
-        return gradients.gradient(self, values)
-
-    def parameter_gradient(
-        self, left: np.ndarray, right: np.ndarray | None = None, names: Names = None
-    ) -> dict[str, Any]:
-        from mercer.evaluation import parameter_gradients
-
-        return parameter_gradients.parameter_gradient(self, left, right, names)
+        return diagonal(expression, self.x)
 
     def values_of(self, expression: Expression, x: Any, y: Any) -> np.ndarray:
-        """All values of an expression, stored."""
         return block(expression, x, y)
 
     def product_with(self, expression: Expression, values: np.ndarray) -> np.ndarray:
-        """E V, E being the matrix of the values of an expression."""
-        return block(expression, self.x, self.y) @ values  # type: ignore[arg-type]
+        return block(expression, self.x, self.y) @ values
 
     def evaluate(self, term: Expression, numbers: Any) -> np.ndarray:
-        """The value of a term in coordinates."""
         with np.errstate(divide="ignore", invalid="ignore"):
             return evaluate(term, numbers)
 

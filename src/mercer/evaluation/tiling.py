@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from mercer.evaluation.execution import Plan, RowMap, RowPass
+from mercer.evaluation.gradients import Differentiable
 from mercer.evaluation.program import EvaluableKernel
 from mercer.evaluation.row_pass import row_pass, row_pass_memory
 from mercer.linalg.thin import thin_product
@@ -65,7 +66,7 @@ class Scratch(threading.local):
         return self.memory[: n * m].reshape(n, m)
 
 
-class Tiled:
+class Tiled(Differentiable):
     """K(X, Y) on the host: tiles are computed, reduced and forgotten.
 
     A subclass sets `stripe` (rows of a stripe), `tile` (columns of a tile), `row_bytes` (of a

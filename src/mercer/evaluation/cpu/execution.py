@@ -8,18 +8,18 @@ from typing import Any
 
 import numpy as np
 
-from mercer.evaluation import gradients, parameter_gradients, reference
+from mercer.evaluation import reference
 from mercer.evaluation.cpu import loops
 from mercer.evaluation.cpu.moments import coordinate_moments
 from mercer.evaluation.cpu.operands import OperandPlan, Packed, operand_plan
 from mercer.evaluation.cpu.vectors import panel_width
-from mercer.evaluation.execution import Affine, Names
+from mercer.evaluation.execution import Affine
 from mercer.evaluation.expression import Expression, Number, Parameter, numbers_of
 from mercer.evaluation.operations import evaluate
 from mercer.evaluation.program import EvaluableKernel, Program, lower
 from mercer.evaluation.tiling import TUNING, Tiled, Tuning
 from mercer.points import DensePoints, SparsePoints, VectorPoints
-from mercer.runtime.budget import MEGABYTE, Memory
+from mercer.runtime.budget import Memory
 from mercer.runtime.threads import spans
 
 
@@ -37,7 +37,7 @@ class Cpu(Tiled):
 
     name = "fused on the CPU"
     compiled = True
-    strip_bytes = 8 * MEGABYTE  # of slopes at some points, which gradients take together
+    coordinate_moments = staticmethod(coordinate_moments)
 
     def __init__(
         self,
@@ -156,26 +156,20 @@ class Cpu(Tiled):
     def diagonal(self) -> np.ndarray:
         if self.program.diagonal is not None:
             return np.full(len(self.x), self.program.diagonal, self.x.dtype)
-        return reference.diagonal(self.program.expression, self.x)  # type: ignore[arg-type]
+        return reference.diagonal(self.program.expression, self.x)
 
     # ---- derivatives ---------------------------------------------------------------------------
 
     def gradient(self, values: np.ndarray) -> np.ndarray:
         if not isinstance(self.x, DensePoints) or not isinstance(self.y, DensePoints):
             raise ValueError("gradients of sparse points are dense: pass X.toarray().")
-        return gradients.gradient(self, values)
-
-    def parameter_gradient(
-        self, left: np.ndarray, right: np.ndarray | None = None, names: Names = None
-    ) -> dict[str, Any]:
-        return parameter_gradients.parameter_gradient(self, left, right, names)
+        return super().gradient(values)
 
     def _of(self, expression: Expression, x: Any, y: Any) -> Cpu:
         """The execution of another expression, on other points."""
         return Cpu(self.kernel, lower(expression), x, y, self.dtype, self.memory, self.tuning)
 
     def values_of(self, expression: Expression, x: Any, y: Any) -> np.ndarray:
-        """All values of an expression, stored."""
         if isinstance(expression, Parameter):
             return np.full((len(x), len(y)), expression.value, self.dtype)
         if not self._has_compiled_terms(expression):
@@ -196,7 +190,6 @@ class Cpu(Tiled):
         return spans(len(x), max(1, self.strip_bytes // max(1, 16 * len(y) * x.width)))
 
     def product_with(self, expression: Expression, values: np.ndarray) -> np.ndarray:
-        """E V, E being the matrix of the values of an expression."""
         if isinstance(expression, Parameter):
             return np.tile(expression.value * values.sum(axis=0), (len(self.x), 1))
         if self._has_compiled_terms(expression):
@@ -207,13 +200,6 @@ class Cpu(Tiled):
         parts = [reference.block(expression, x.slice(*s), y) @ values for s in strips]
         return np.concatenate(parts or [np.zeros((0, values.shape[1]))]).astype(self.dtype)
 
-    def coordinate_moments(
-        self, term: Expression, slopes: np.ndarray, x: np.ndarray, y: np.ndarray, a: np.ndarray
-    ) -> np.ndarray:
-        """Σ_j s_ij a_j t(x_ik, y_jk) in compiled code."""
-        return coordinate_moments(term, slopes, x, y, a)
-
     def evaluate(self, term: Expression, numbers: Any) -> np.ndarray:
-        """The value of a term in coordinates."""
         with np.errstate(divide="ignore", invalid="ignore"):
             return evaluate(term, numbers).astype(self.dtype)

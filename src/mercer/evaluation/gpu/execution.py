@@ -10,20 +10,20 @@ from typing import Any
 import numpy as np
 import torch
 
-from mercer.evaluation import gradients, parameter_gradients
 from mercer.evaluation.execution import (
     Adapted,
     Affine,
     Execution,
     MappedRows,
-    Names,
     Plan,
     RowMap,
     RowPass,
 )
 from mercer.evaluation.expression import Expression
 from mercer.evaluation.gpu import blocks
+from mercer.evaluation.gradients import Differentiable
 from mercer.evaluation.program import EvaluableKernel
+from mercer.runtime.budget import MEGABYTE
 
 
 def dtype_of(name: Any) -> torch.dtype:
@@ -85,10 +85,10 @@ def stored_product(matrix: torch.Tensor, columns: torch.Tensor) -> torch.Tensor:
     return matrix @ columns
 
 
-class OnDevice:
+class OnDevice(Differentiable):
     """K(X, Y) of tensors. Points are prepared once for all products."""
 
-    strip_bytes = 64 << 20  # of slopes at some points, which gradients take together
+    strip_bytes = 64 * MEGABYTE
 
     def __init__(
         self, kernel: EvaluableKernel, x: Any, y: Any, dtype: Any, precision: str | None
@@ -160,29 +160,13 @@ class OnDevice:
         points = self.x if getattr(self.kernel, "takes_tensors", False) else self.x.host()
         return torch.as_tensor(self.kernel.diagonal(points), dtype=dtype, device=self.x.device)
 
-    def gradient(self, values: torch.Tensor) -> torch.Tensor:
-        if self.kernel.expression() is not None:
-            return gradients.gradient(self, values)
-        sides = self.x.host(), self.y.host()
-        return self.x.vector(gradients.from_blocks(self.kernel, *sides, values.cpu().numpy()))
-
-    def parameter_gradient(
-        self, left: torch.Tensor, right: torch.Tensor | None = None, names: Names = None
-    ) -> dict[str, Any]:
-        if self.kernel.expression() is None:
-            return {}  # there are differences only
-        return parameter_gradients.parameter_gradient(self, left, right, names)
-
     def values_of(self, expression: Expression, x: Any, y: Any) -> torch.Tensor:
-        """All values of an expression, stored."""
         return self._of(expression, x, y).dense()
 
     def product_with(self, expression: Expression, values: torch.Tensor) -> torch.Tensor:
-        """E V, E being the matrix of the values of an expression."""
         return self._of(expression, self.x, self.y).matmul(values)
 
     def evaluate(self, term: Expression, numbers: Any) -> torch.Tensor:
-        """The value of a term in coordinates."""
         return blocks.evaluate(term, numbers, next(iter(numbers.values())))
 
 

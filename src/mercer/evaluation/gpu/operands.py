@@ -27,7 +27,7 @@ from mercer.evaluation.expression import (
     leaves_of,
     maximum,
     numbers_of,
-    substituted,
+    transformed,
 )
 from mercer.evaluation.gpu.blocks import evaluate
 from mercer.evaluation.gpu.packing import in_blocks, norms, pad, parts
@@ -93,7 +93,7 @@ def prepare(
         arrays |= view.arrays
         scalars |= view.scalars
         inputs |= view.inputs
-    final = rewritten(substituted(simple, inputs), BINARY if name == "float32" else ())
+    final = rewritten(transformed(simple, replacements=inputs), BINARY if name == "float32" else ())
     given = tuple(leaf for leaf in leaves_of(final) if isinstance(leaf, Input))
     line = straight_line(final, {leaf: leaf.name for leaf in given}, literals=True)
     scalars |= {f"p{i}": value for i, value in enumerate(line.parameters)}
