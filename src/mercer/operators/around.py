@@ -22,8 +22,7 @@ from mercer.evaluation.execution import (
     split_halves,
 )
 from mercer.evaluation.program import EvaluableKernel
-from mercer.evaluation.row_pass import Sums, product
-from mercer.evaluation.tiling import Tiled
+from mercer.evaluation.tiling import Sums, Tiled, strip_product
 from mercer.linalg.thin import thin_product
 from mercer.operators.base import Operator
 from mercer.operators.gram import Gram
@@ -182,12 +181,12 @@ def _row_pass(matrix: np.ndarray, columns: Array, row_map: RowMap, tuning: Tunin
     """Aᵀ M(AV) of a stored A: each block of rows is used on both sides while it is near."""
     n = len(matrix)
     parts = spans(n, max(1, -(-n // tuning.parts)))
-    sums = Sums(len(parts), n)
+    sums = Sums(row_map, len(parts), n)
 
     def add(i: int) -> None:
         for start, stop in spans(parts[i][1], tuning.rows, parts[i][0]):
             strip = matrix[start:stop]
-            sums.add(i, strip, start, stop, product(strip, columns), row_map)
+            sums.add(i, start, strip, strip_product(strip, columns))
 
     with single_threaded_blas():
         run(add, range(len(parts)), thread_count())
@@ -441,12 +440,12 @@ class FeatureMatrix(Operator):
         if self.blocks is not None:
             return self.blocks.row_pass(values, row_map)
         n, width = self.shape
-        sums = Sums(1, n)
+        sums = Sums(row_map, 1, n)
         rows = max(1, self.tuning.feature_bytes // (width * self.dtype.itemsize))
         for start, stop in spans(n, rows):
             block = self.features.transform(self.x[start:stop])
-            image = product(block, np.asarray(values, block.dtype))
-            sums.add(0, block, start, stop, image, row_map)
+            image = strip_product(block, np.asarray(values, block.dtype))
+            sums.add(0, start, block, image)
         return sums.total()
 
     def dense(self) -> Array:

@@ -36,7 +36,6 @@ class Cpu(Tiled):
     """K(X, Y) of a program: pair numbers, kernel values and reduction in one compiled pass."""
 
     name = "fused on the CPU"
-    compiled = True
     coordinate_moments = staticmethod(coordinate_moments)
 
     def __init__(
@@ -140,10 +139,6 @@ class Cpu(Tiled):
         row_map: Affine,
         values: np.ndarray | None,
     ) -> np.ndarray:
-        """Kᵀ(w ∘ (K V + B)) of these rows, a line for each column; `lines` is Vᵀ.
-
-        `values` receives K V where it is an array.
-        """
         if values is None:
             values = np.empty((rows.count, len(lines) // (1 + row_map.split)))
         padded = -(-columns.count // panel_width(self.dtype)) * panel_width(self.dtype)
