@@ -525,6 +525,6 @@ def transposed_product(strip: np.ndarray, inner: np.ndarray) -> np.ndarray:
 
 
 def _flushed() -> AbstractContextManager[None]:
-    from mercer.evaluation.cpu.subnormals import flushed  # loads numba
+    from mercer.evaluation.cpu.panels import flushed  # loads numba
 
     return flushed()

@@ -10,8 +10,8 @@ import numpy as np
 
 from mercer.evaluation import reference
 from mercer.evaluation.cpu import loops
-from mercer.evaluation.cpu.moments import coordinate_moments
 from mercer.evaluation.cpu.operands import OperandPlan, Packed, operand_plan
+from mercer.evaluation.cpu.source import moments_of
 from mercer.evaluation.cpu.vectors import panel_width
 from mercer.evaluation.execution import Affine
 from mercer.evaluation.expression import Expression, Number, Parameter, numbers_of
@@ -20,7 +20,9 @@ from mercer.evaluation.program import EvaluableKernel, Program, lower
 from mercer.evaluation.tiling import TUNING, Tiled, Tuning
 from mercer.points import DensePoints, SparsePoints, VectorPoints
 from mercer.runtime.budget import Memory
-from mercer.runtime.threads import spans
+from mercer.runtime.threads import Span, run, spans, thread_count
+
+THREAD_ROWS = 32  # of slopes that a thread takes at a time
 
 
 @dataclass
@@ -36,7 +38,6 @@ class Cpu(Tiled):
     """K(X, Y) of a program: pair numbers, kernel values and reduction in one compiled pass."""
 
     name = "fused on the CPU"
-    coordinate_moments = staticmethod(coordinate_moments)
 
     def __init__(
         self,
@@ -194,6 +195,21 @@ class Cpu(Tiled):
         strips = self._strips(x, y)
         parts = [reference.block(expression, x.slice(*s), y) @ values for s in strips]
         return np.concatenate(parts or [np.zeros((0, values.shape[1]))]).astype(self.dtype)
+
+    def coordinate_moments(
+        self, term: Expression, slopes: np.ndarray, x: np.ndarray, y: np.ndarray, a: np.ndarray
+    ) -> np.ndarray:
+        """Σ_j s_ij a_jo t(x_ik, y_jk), shape (rows, outputs, coordinates)."""
+        function, parameters = moments_of(term, slopes.dtype.name)
+        out = np.zeros((len(x), a.shape[1], x.shape[1]), slopes.dtype)
+        x, y, a = (np.ascontiguousarray(array, slopes.dtype) for array in (x, y, a))
+
+        def work(span: Span) -> None:
+            rows = slice(*span)
+            function(slopes[rows], x[rows], y, a, parameters, out[rows])
+
+        run(work, spans(len(x), THREAD_ROWS), thread_count())
+        return out
 
     def evaluate(self, term: Expression, numbers: Any) -> np.ndarray:
         with np.errstate(divide="ignore", invalid="ignore"):

@@ -1,8 +1,8 @@
 """Operand plans: points in the form that compiled code reads, and how pair numbers come from it.
 
 Narrow dense points are packed for registers, and distances are summed from differences. Wide
-dense points go through BLAS, sparse points through `sparse`; there distances are expanded and
-close pairs repaired (`distances`). An operand serves one view; a plan holds what is known before
+dense points go through BLAS, sparse points through `products`; there distances are expanded and
+close pairs repaired. An operand serves one view; a plan holds what is known before
 any point is: it is made once for a program, the widths of its views and a precision.
 """
 
@@ -16,8 +16,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from mercer.evaluation.cpu import sparse
-from mercer.evaluation.cpu.distances import closeness, dense_distances
+from mercer.evaluation.cpu import products
 from mercer.evaluation.cpu.panels import address_of, compiling, fill_signature, in_c, own_signature
 from mercer.evaluation.cpu.source import coordinates_source, makes_values, source_of
 from mercer.evaluation.cpu.vectors import (
@@ -236,12 +235,12 @@ class BlasOperand:
         tile = np.matmul(x, y.T, out=rows.buffer("tile", (len(x), len(y)), self.dtype))
         leaves = _product_leaves(self, rows, tile)
         if rows.shifts is not None and columns.shifts is not None:
-            products = leaves["product"][1]
-            products += rows.shifts[:, None]
-            products += columns.shifts
+            given = leaves["product"][1]
+            given += rows.shifts[:, None]
+            given += columns.shifts
         if self.measured:
-            norms, close = (rows.norms, columns.norms), closeness(self.dtype)
-            dense_distances(tile, rows.raw, columns.raw, self.scales, *norms, close)
+            norms, close = (rows.norms, columns.norms), products.CLOSENESS[self.dtype]
+            products.dense_distances(tile, rows.raw, columns.raw, self.scales, *norms, close)
         return leaves
 
 
@@ -251,9 +250,9 @@ def _product_leaves(
     """Leaves of a tile of products; a copy of them where the tile will be turned into distances."""
     leaves = dict.fromkeys(operand.kinds, (TILE, tile, tile, operand.scales))
     if len(leaves) > 1:
-        products = rows.buffer("products", tile.shape, tile.dtype)
-        products[:] = tile
-        leaves["product"] = (TILE, products, products, operand.scales)
+        copied = rows.buffer("products", tile.shape, tile.dtype)
+        copied[:] = tile
+        leaves["product"] = (TILE, copied, copied, operand.scales)
     return leaves
 
 
@@ -284,22 +283,22 @@ class SparseOperand:
 
     def rows(self, points: Any, start: int, stop: int, centre: Any) -> Packed:
         parts = points.parts(self.view, self.dtype, start, stop)
-        return Packed(parts, sparse.norms(parts))
+        return Packed(parts, products.sparse_norms(parts))
 
     def columns(self, points: Any, start: int, stop: int, centre: Any) -> Packed:
         packed = self.rows(points, start, stop, centre)
-        packed.block = sparse.by_columns(packed.operand, _places(self.width), self.common)
+        packed.block = products.by_columns(packed.operand, _places(self.width), self.common)
         return packed
 
     def leaves(self, rows: Packed, columns: Packed) -> dict[str, Leaf]:
         assert columns.block is not None
         shape = len(rows.operand[0]) - 1, len(columns.operand[0]) - 1
         tile = rows.buffer("tile", shape, self.dtype)
-        sparse.products(rows.operand, columns.block, _places(self.width), tile)
+        products.sparse_products(rows.operand, columns.block, _places(self.width), tile)
         leaves = _product_leaves(self, rows, tile)
         if "squared_distance" in self.kinds:
-            norms, close = (rows.norms, columns.norms), closeness(self.dtype)
-            sparse.distances(tile, rows.operand, columns.operand, *norms, close)
+            norms, close = (rows.norms, columns.norms), products.CLOSENESS[self.dtype]
+            products.sparse_distances(tile, rows.operand, columns.operand, *norms, close)
         return leaves
 
 
