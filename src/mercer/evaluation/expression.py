@@ -305,7 +305,7 @@ def transformed(
 
 
 def nodes_of(expression: Expression, twins: bool = False) -> tuple[Expression, ...]:
-    """The distinct nodes of an expression in order of first appearance.
+    """The distinct nodes of an expression, each after its arguments.
 
     With `twins` those in which its slopes are taken, too.
     """
@@ -313,11 +313,11 @@ def nodes_of(expression: Expression, twins: bool = False) -> tuple[Expression, .
 
     def visit(node: Expression) -> None:
         if node not in done:
-            done[node] = None
             for argument in arguments_of(node):
                 visit(argument)
             if twins and isinstance(node, Operation) and node.twin is not None:
                 visit(node.twin)
+            done[node] = None
 
     visit(expression)
     return tuple(done)
