@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, is_dataclass, replace
 from functools import partial
 from operator import attrgetter, itemgetter
 from typing import Any, ClassVar, NamedTuple, Protocol
@@ -17,11 +17,9 @@ from typing import Any, ClassVar, NamedTuple, Protocol
 import numpy as np
 
 from mercer.arrays import Array, as_numpy, on_device
-from mercer.distributed.blockwise import with_fields, with_rows, without_rows
 from mercer.distributed.cards import card, resident
 from mercer.distributed.placement import Broadcast
-from mercer.distributed.reductions import add_up, by_block
-from mercer.distributed.rows import Rows
+from mercer.distributed.rows import Rows, Slot, add_up, by_block
 from mercer.evaluation.execution import Affine, Names, Plan, RowMap, RowPass, added_passes
 from mercer.evaluation.program import EvaluableKernel
 from mercer.points import DensePoints, PointSet
@@ -125,6 +123,38 @@ class OverBlocks:
         """The arguments of a task on a block: what computes it, the common part, its rows."""
         count = len(self.placement.lengths)
         return [self.local] * count, self.common, self.rows.blocks(), *more
+
+
+# ---- row maps, whose rows are elsewhere ----------------------------------------------------------
+
+
+def with_fields(thing: Any, change: Callable[[Any], Any]) -> Any:
+    """A dataclass, as a row map is, with its fields changed at any depth; else what is changed."""
+    if not is_dataclass(thing) or isinstance(thing, type):
+        return change(thing)
+    parts = {part.name: getattr(thing, part.name) for part in fields(thing) if part.init}
+    changed = {name: with_fields(part, change) for name, part in parts.items()}
+    if all(changed[name] is part for name, part in parts.items()):
+        return thing
+    return replace(thing, **changed)
+
+
+def without_rows(thing: Any, has_rows: Callable[[Any], bool]) -> tuple[Any, list[Any]]:
+    """A dataclass with slots in place of its arrays of rows, and these arrays."""
+    arrays: list[Any] = []
+
+    def taken_out(part: Any) -> Any:
+        if not has_rows(part):
+            return part
+        arrays.append(part)
+        return Slot(len(arrays) - 1)
+
+    return with_fields(thing, taken_out), arrays
+
+
+def with_rows(thing: Any, blocks: Sequence[Any]) -> Any:
+    """The same dataclass on a worker, with the rows of a block in its slots."""
+    return with_fields(thing, lambda part: blocks[part.place] if isinstance(part, Slot) else part)
 
 
 # ---- on a worker ---------------------------------------------------------------------------------
