@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,11 +13,11 @@ from mercer.evaluation.cpu.operands import OperandPlan, Packed, operand_plan
 from mercer.evaluation.cpu.source import moments_of
 from mercer.evaluation.cpu.vectors import panel_width
 from mercer.evaluation.execution import Affine
-from mercer.evaluation.expression import Expression, Number, Parameter, numbers_of
+from mercer.evaluation.expression import Expression, Parameter, numbers_of
 from mercer.evaluation.operations import evaluate
 from mercer.evaluation.program import EvaluableKernel, Program, lower
 from mercer.evaluation.tiling import TUNING, Tiled, Tuning
-from mercer.points import DensePoints, SparsePoints, VectorPoints
+from mercer.points import DensePoints, SparsePoints
 from mercer.runtime.budget import Memory
 from mercer.runtime.threads import Span, run, spans, thread_count
 
@@ -27,11 +26,31 @@ THREAD_ROWS = 32  # of slopes that a thread takes at a time
 
 @dataclass
 class Side:
-    """Some rows or columns: how many points, packed for each operand, and their norms."""
+    """Some rows or columns: how many points, packed for each operand, and their norms.
+
+    Norms are ‖x‖² or ‖x‖ in every view that needs it, a line for each.
+    """
 
     count: int
     operands: list[Packed]
     norms: np.ndarray
+
+
+def _packing(form: str) -> Any:
+    """The method that packs some rows, or some columns."""
+
+    def packed(self: Cpu, start: int, stop: int) -> Side:
+        points, numbers = self.sides[form]
+        operands = []
+        for operand, centre in zip(self.operands.each, self.centres, strict=True):
+            operands.append(getattr(operand, form)(points, start, stop, centre))
+        norms = np.empty((len(numbers), stop - start), self.dtype)
+        for i, number in enumerate(numbers):
+            values = points.slice(start, stop).squared_norms(number.view)
+            norms[i] = np.sqrt(values) if number.kind in ("x_length", "y_length") else values
+        return Side(stop - start, operands, norms)
+
+    return packed
 
 
 class Cpu(Tiled):
@@ -53,7 +72,8 @@ class Cpu(Tiled):
         sparse = isinstance(x, SparsePoints) or isinstance(y, SparsePoints)
         if sparse:  # a sparse side is never made dense
             x, y = x.as_sparse(), y.as_sparse()
-        self.program, self.rows_of, self.columns_of = program, x, y
+        self.program = program
+        self.sides = {"rows": (x, program.x_norms), "columns": (y, program.y_norms)}
         widths = tuple(map(x.width_of, program.views))
         self.operands: OperandPlan = operand_plan(program, widths, sparse, self.dtype.name)
         self.stripe, self.tile = self.operands.stripe, self.operands.tile
@@ -66,32 +86,7 @@ class Cpu(Tiled):
         more = self.dtype, self.memory, self.tuning
         return Cpu(self.kernel, self.program, self.y, self.x, *more)
 
-    def rows(self, start: int, stop: int) -> Side:
-        points, parts = self.rows_of, zip(self.operands.each, self.centres, strict=True)
-        packed = []
-        for operand, centre in parts:
-            packed.append(operand.rows(points, start, stop, centre))
-        norms = np.empty((len(self.program.x_norms), stop - start), self.dtype)
-        if len(norms):
-            self._fill_norms(norms, self.program.x_norms, points.slice(start, stop))
-        return Side(stop - start, packed, norms)
-
-    def columns(self, start: int, stop: int) -> Side:
-        points, parts = self.columns_of, zip(self.operands.each, self.centres, strict=True)
-        packed = []
-        for operand, centre in parts:
-            packed.append(operand.columns(points, start, stop, centre))
-        norms = np.empty((len(self.program.y_norms), stop - start), self.dtype)
-        if len(norms):
-            self._fill_norms(norms, self.program.y_norms, points.slice(start, stop))
-        return Side(stop - start, packed, norms)
-
-    @staticmethod
-    def _fill_norms(norms: np.ndarray, numbers: Sequence[Number], points: VectorPoints) -> None:
-        """‖x‖² or ‖x‖ of some points in every view that needs it, a line for each."""
-        for line, number in zip(norms, numbers, strict=True):
-            values = points.squared_norms(number.view)
-            line[:] = np.sqrt(values) if number.kind in ("x_length", "y_length") else values
+    rows, columns = _packing("rows"), _packing("columns")
 
     def _inputs(self, rows: Side, columns: Side, task: str) -> tuple[Any, ...]:
         """What compiled loops take, described in `loops`; `rows` and `columns` keep it alive."""
