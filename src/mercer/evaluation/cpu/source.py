@@ -12,7 +12,6 @@ the slopes s of the kernel in the sum are read once.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -21,7 +20,7 @@ import numpy as np
 from mercer.evaluation.cpu.terms import vectors_of
 from mercer.evaluation.cpu.vectors import lanes
 from mercer.evaluation.expression import Expression, Number, X, Y
-from mercer.evaluation.program import Program, coordinate_code, straight_line
+from mercer.evaluation.program import Program, coordinate_code, indented, straight_line
 from mercer.evaluation.rewrite import formula, rewritten
 from mercer.runtime.cache import fingerprint, load
 
@@ -109,11 +108,6 @@ def moments(slopes, x, y, a, p, out):
                 for k in range(width):
                     total[k] += aj * values[k]
 """
-
-
-def indented(lines: Sequence[str], depth: int) -> str:
-    """Lines of code at a depth; empty ones are left out."""
-    return "\n".join("    " * depth + line for line in lines if line)
 
 
 @lru_cache(maxsize=256)

@@ -131,7 +131,26 @@ class BlockProduct:
 
     def matmul(self, values: torch.Tensor) -> torch.Tensor:
         """K V, with smaller blocks where the device has no memory for one."""
-        return self._with_smaller_blocks(lambda: self._matmul(values))
+
+        def work() -> torch.Tensor:
+            shape = len(self.x), values.shape[1]
+            out = torch.zeros(shape, dtype=torch.float64, device=self.device)
+            for rows, columns, block in self._blocks():
+                out[rows] += block @ values[columns].to(block.dtype)
+            return out.to(self.dtype)
+
+        return self._with_smaller_blocks(work)
+
+    def dense(self) -> torch.Tensor:
+        """K, stored."""
+
+        def work() -> torch.Tensor:
+            out = torch.empty((len(self.x), len(self.y)), dtype=self.dtype, device=self.device)
+            for rows, columns, block in self._blocks():
+                out[rows, columns] = block
+            return out
+
+        return self._with_smaller_blocks(work)
 
     def _with_smaller_blocks(self, work: Callable[[], torch.Tensor]) -> torch.Tensor:
         while True:
@@ -141,22 +160,6 @@ class BlockProduct:
                 if self.side <= self.tuning.smallest:
                     raise out_of_memory(self.x, self.y) from None
             self.side = min(self.side, max(len(self.x), len(self.y))) // 2
-
-    def _matmul(self, values: torch.Tensor) -> torch.Tensor:
-        out = torch.zeros((len(self.x), values.shape[1]), dtype=torch.float64, device=self.device)
-        for rows, columns, block in self._blocks():
-            out[rows] += block @ values[columns].to(block.dtype)
-        return out.to(self.dtype)
-
-    def dense(self) -> torch.Tensor:
-        """K, stored."""
-        return self._with_smaller_blocks(self._dense)
-
-    def _dense(self) -> torch.Tensor:
-        out = torch.empty((len(self.x), len(self.y)), dtype=self.dtype, device=self.device)
-        for rows, columns, block in self._blocks():
-            out[rows, columns] = block
-        return out
 
     def _blocks(self) -> Iterator[tuple[slice, slice, torch.Tensor]]:
         side = self.side

@@ -79,7 +79,7 @@ def stored_product(matrix: torch.Tensor, columns: torch.Tensor) -> torch.Tensor:
     few = 1 < columns.shape[1] <= FEW_COLUMNS and matrix.numel() and matrix.stride(1) == 1
     single = matrix.dtype == columns.dtype == torch.float32
     if few and single and runs_fused_code(matrix.device):
-        from mercer.evaluation.gpu.stored import multiply
+        from mercer.evaluation.gpu.packing import multiply
 
         return multiply(matrix, columns)
     return matrix @ columns
