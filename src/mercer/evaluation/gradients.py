@@ -20,10 +20,19 @@ from typing import Any
 
 import numpy as np
 
-from mercer.arrays import Array, as_numpy, beside, namespace, precision, to_precision, zeros
+from mercer.arrays import (
+    Array,
+    as_numpy,
+    beside,
+    is_tensor,
+    namespace,
+    precision,
+    to_precision,
+    zeros,
+)
 from mercer.evaluation.execution import Names
 from mercer.evaluation.expression import Expression, Number, X, Y, numbers_of
-from mercer.evaluation.operations import derivative
+from mercer.evaluation.operations import derivative, evaluate
 from mercer.evaluation.parameters import parameter_gradient
 from mercer.evaluation.program import EvaluableKernel
 from mercer.points import PointSet, View
@@ -70,7 +79,10 @@ class Differentiable:
 
     def evaluate(self, term: Expression, numbers: Any) -> Array:
         """The values of a term in given coordinates."""
-        raise NotImplementedError
+        like = next(iter(numbers.values()))
+        with np.errstate(divide="ignore", invalid="ignore"):
+            values = evaluate(term, numbers, like if is_tensor(like) else None)
+        return to_precision(values, like.dtype)
 
     def gradient(self, values: Array) -> Array:
         if self.kernel.expression() is not None:

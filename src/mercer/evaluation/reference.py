@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from mercer.arrays import Array, is_tensor, namespace, to_precision
 from mercer.evaluation.execution import Plan, RowMap, RowPass
 from mercer.evaluation.expression import COORDINATE_KINDS, Expression, Number, X, Y, numbers_of
 from mercer.evaluation.gradients import Differentiable
@@ -37,32 +38,33 @@ def _pair_number(number: Number, x: VectorPoints, y: VectorPoints) -> np.ndarray
     return values[number.kind]()
 
 
-def _terms(number: Number, a: np.ndarray, b: np.ndarray) -> np.ndarray:
+def _terms(number: Number, a: Any, b: Any) -> Any:
     assert number.term is not None
-    shape = np.broadcast_shapes(a.shape, b.shape)
-    return np.broadcast_to(evaluate(number.term, {X: a, Y: b}), shape)
+    values = evaluate(number.term, {X: a, Y: b}, a if is_tensor(a) else None)
+    return namespace(a).broadcast_to(values, np.broadcast_shapes(a.shape, b.shape))
 
 
-def diagonal(expression: Expression, x: VectorPoints) -> np.ndarray:
+def diagonal(expression: Expression, x: VectorPoints) -> Array:
     """All values k(x_i, x_i), in the precision of the points; memory: one vector a number."""
-    numbers = {number: _own_number(number, x) for number in numbers_of(expression)}
-    values = np.broadcast_to(evaluate(expression, numbers), (len(x),))
-    return values.astype(x.dtype)
+    zeros = x.vector(np.zeros(len(x)))
+    numbers = {number: _own_number(number, x, zeros) for number in numbers_of(expression)}
+    values = evaluate(expression, numbers, zeros if is_tensor(zeros) else None)
+    return to_precision(zeros + values, x.dtype)
 
 
-def _own_number(number: Number, x: VectorPoints) -> np.ndarray:
+def _own_number(number: Number, x: VectorPoints, zeros: Array) -> Array:
     if number.kind == "squared_distance":
-        return np.zeros(len(x))
+        return zeros
     if number.kind in COORDINATE_KINDS:
-        combine = np.sum if number.kind == "coordinate_sum" else np.prod
 
-        def combined(block: VectorPoints) -> np.ndarray:
-            rows = block.seen(number.view, np.float64)
-            return combine(_terms(number, rows, rows), axis=-1)
+        def combined(block: VectorPoints) -> Array:
+            rows: Any = block.seen(number.view, np.float64)
+            terms = _terms(number, rows, rows)
+            return terms.sum(-1) if number.kind == "coordinate_sum" else terms.prod(-1)
 
         return x.over_blocks(combined)
     norms = x.squared_norms(number.view)
-    return np.sqrt(norms) if number.kind in ("x_length", "y_length") else norms
+    return namespace(norms).sqrt(norms) if number.kind in ("x_length", "y_length") else norms
 
 
 class Reference(Differentiable):
@@ -99,10 +101,6 @@ class Reference(Differentiable):
 
     def product_with(self, expression: Expression, values: np.ndarray) -> np.ndarray:
         return block(expression, self.x, self.y) @ values
-
-    def evaluate(self, term: Expression, numbers: Any) -> np.ndarray:
-        with np.errstate(divide="ignore", invalid="ignore"):
-            return evaluate(term, numbers)
 
     def plan(self, columns: int) -> Plan:
         n, m = len(self.x), len(self.y)

@@ -11,7 +11,7 @@ from typing import Any, Protocol, Self, TypeGuard, runtime_checkable
 import numpy as np
 import scipy.sparse
 
-from mercer.arrays import Array, as_numpy, beside
+from mercer.arrays import Array, as_numpy, beside, namespace
 from mercer.runtime.budget import free_memory
 from mercer.runtime.machine import CPU, Machine
 
@@ -253,11 +253,11 @@ class VectorPoints(HostPoints):
         """These points followed by the others."""
         raise NotImplementedError
 
-    def over_blocks(self, function: Callable[[Self], np.ndarray]) -> np.ndarray:
+    def over_blocks(self, function: Callable[[Self], Array]) -> Array:
         """A number for each row, computed a block of rows at a time."""
-        starts = range(0, len(self), CHECKED_ROWS)
+        starts = range(0, max(1, len(self)), CHECKED_ROWS)
         parts = [function(self.slice(start, start + CHECKED_ROWS)) for start in starts]
-        return np.concatenate(parts or [np.empty(0)])
+        return namespace(*parts).concat(parts)
 
     def positions(self, columns: Sequence[Column]) -> np.ndarray:
         """The numbers of some columns, which are given by number or by name."""

@@ -14,7 +14,6 @@ from mercer.evaluation.cpu.source import moments_of
 from mercer.evaluation.cpu.vectors import panel_width
 from mercer.evaluation.execution import Affine
 from mercer.evaluation.expression import Expression, Parameter, numbers_of
-from mercer.evaluation.operations import evaluate
 from mercer.evaluation.program import EvaluableKernel, Program, lower
 from mercer.evaluation.tiling import TUNING, Tiled, Tuning
 from mercer.points import DensePoints, SparsePoints
@@ -205,7 +204,3 @@ class Cpu(Tiled):
 
         run(work, spans(len(x), THREAD_ROWS), thread_count())
         return out
-
-    def evaluate(self, term: Expression, numbers: Any) -> np.ndarray:
-        with np.errstate(divide="ignore", invalid="ignore"):
-            return evaluate(term, numbers).astype(self.dtype)

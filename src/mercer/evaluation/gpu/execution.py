@@ -10,6 +10,8 @@ from typing import Any
 import numpy as np
 import torch
 
+from mercer.arrays import to_precision
+from mercer.evaluation import reference
 from mercer.evaluation.execution import (
     Adapted,
     Affine,
@@ -154,20 +156,17 @@ class OnDevice(Differentiable):
         return self.matrix.dense()
 
     def diagonal(self) -> torch.Tensor:
-        dtype, expression = dtype_of(self.x.dtype), self.kernel.expression()
+        expression = self.kernel.expression()
         if expression is not None:
-            return blocks.diagonal(expression, self.x, dtype)
+            return reference.diagonal(expression, self.x)
         points = self.x if getattr(self.kernel, "takes_tensors", False) else self.x.host()
-        return torch.as_tensor(self.kernel.diagonal(points), dtype=dtype, device=self.x.device)
+        return to_precision(self.x.vector(self.kernel.diagonal(points)), self.x.dtype)
 
     def values_of(self, expression: Expression, x: Any, y: Any) -> torch.Tensor:
         return self._of(expression, x, y).dense()
 
     def product_with(self, expression: Expression, values: torch.Tensor) -> torch.Tensor:
         return self._of(expression, self.x, self.y).matmul(values)
-
-    def evaluate(self, term: Expression, numbers: Any) -> torch.Tensor:
-        return blocks.evaluate(term, numbers, next(iter(numbers.values())))
 
 
 class Triton(OnDevice):

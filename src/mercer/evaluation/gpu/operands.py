@@ -30,7 +30,6 @@ from mercer.evaluation.expression import (
     numbers_of,
     transformed,
 )
-from mercer.evaluation.gpu.blocks import evaluate
 from mercer.evaluation.gpu.packing import in_blocks, norms, pad, parts
 from mercer.evaluation.gpu.plan import (
     TUNING,
@@ -45,6 +44,7 @@ from mercer.evaluation.gpu.plan import (
     stored_width,
 )
 from mercer.evaluation.minimax import LOG2
+from mercer.evaluation.operations import evaluate
 from mercer.evaluation.program import parts_of_points, straight_line
 from mercer.evaluation.rewrite import BINARY, SIMPLER, formula, rewritten
 from mercer.points import View
