@@ -130,7 +130,7 @@ class Triangle:
 
     >>> from mercer.kernels import Linear
     >>> K = Linear().gram(np.array([[1.0], [2.0]]))
-    >>> Triangle(K.execution()).product(np.eye(2)).tolist()
+    >>> (Triangle(K.execution()) @ np.eye(2)).tolist()
     [[1.0, 2.0], [2.0, 4.0]]
     """
 
@@ -159,7 +159,11 @@ class Triangle:
         with single_threaded_blas():
             run(fill, range(len(self.cuts)), threads)
 
-    def product(self, values: np.ndarray) -> np.ndarray:
+    @property
+    def T(self) -> Triangle:
+        return self
+
+    def __matmul__(self, values: np.ndarray) -> np.ndarray:
         """K V for V in the precision of K."""
         width, step = values.shape[1], lanes(self.dtype)
         across = -(-width // step) * step
