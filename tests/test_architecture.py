@@ -138,7 +138,7 @@ def test_solvers_and_fits_know_nothing_of_a_cluster():
     "code",
     [
         "from mercer.distributed import Rows",
-        "def f():\n    from mercer.distributed.reductions import smallest",
+        "def f():\n    from mercer.distributed.rows import smallest",
         "from mercer import distributed",
         "import mercer.evaluation.cluster",
         "import dask.array as da",

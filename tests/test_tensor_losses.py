@@ -31,8 +31,8 @@ from mercer.features import Nystroem  # noqa: E402
 from mercer.features.centres import KMeansPlusPlus  # noqa: E402
 from mercer.kernels import Gaussian  # noqa: E402
 from mercer.linalg import Factor, cholesky  # noqa: E402
+from mercer.linalg.factors import Triangle  # noqa: E402
 from mercer.linalg.panels import Tuning  # noqa: E402
-from mercer.linalg.triangles import Triangle  # noqa: E402
 from mercer.losses import (  # noqa: E402
     EpsilonInsensitive,
     Hinge,
@@ -392,7 +392,7 @@ def test_a_triangle_by_panels():
     assert factor.by_panels(b)
     for found, x, L in (
         (panels.solve(b), expected[0], factor.lower),
-        (panels.transposed_solve(b), expected[1], factor.lower.T),
+        (panels.solve(b, transposed=True), expected[1], factor.lower.T),
     ):
         residuals = (float((L @ z - b).norm() / (L.norm() * z.norm())) for z in (found, x))
         assert next(residuals) <= 4 * next(residuals) + 1e-16

@@ -67,58 +67,6 @@ if TYPE_CHECKING:  # so that editors and mypy see what `__getattr__` gives
     from mercer.persistence import load, save
     from mercer.workflow import fit, tune
 
-_HOMES = {
-    "ConditionalMeanEmbedding": "mercer.estimators",
-    "ConformalRegressor": "mercer.estimators",
-    "FeatureFunction": "mercer.functions",
-    "Gram": "mercer.operators",
-    "KernelCCA": "mercer.estimators",
-    "KernelClassifier": "mercer.estimators",
-    "KernelClassifierCV": "mercer.estimators",
-    "KernelDensity": "mercer.estimators",
-    "KernelKMeans": "mercer.estimators",
-    "KernelLogisticRegression": "mercer.estimators",
-    "KernelPCA": "mercer.estimators",
-    "KernelPoissonRegressor": "mercer.estimators",
-    "KernelQuantileRegressor": "mercer.estimators",
-    "KernelRegressor": "mercer.estimators",
-    "KernelRidge": "mercer.estimators",
-    "KernelRidgeCV": "mercer.estimators",
-    "KernelRidgeClassifier": "mercer.estimators",
-    "LearnedKernelClassifier": "mercer.estimators",
-    "LearnedKernelRegressor": "mercer.estimators",
-    "NuSVC": "mercer.estimators",
-    "NuSVR": "mercer.estimators",
-    "OneClassSVM": "mercer.estimators",
-    "RKHSFunction": "mercer.functions",
-    "SVC": "mercer.estimators",
-    "SVCCV": "mercer.estimators",
-    "SVR": "mercer.estimators",
-    "SpectralClustering": "mercer.estimators",
-    "estimators": "mercer.estimators",
-    "hsic_test": "mercer.estimators",
-    "mmd_test": "mercer.estimators",
-    "features": "mercer.features",
-    "fit": "mercer.workflow",
-    "functions": "mercer.functions",
-    "kernels": "mercer.kernels",
-    "learning": "mercer.learning",
-    "linalg": "mercer.linalg",
-    "load": "mercer.persistence",
-    "losses": "mercer.losses",
-    "online": "mercer.online",
-    "operators": "mercer.operators",
-    "persistence": "mercer.persistence",
-    "plotting": "mercer.plotting",
-    "report": "mercer.report",
-    "save": "mercer.persistence",
-    "solvers": "mercer.solvers",
-    "structured": "mercer.structured",
-    "testing": "mercer.testing",
-    "tune": "mercer.workflow",
-    "workflow": "mercer.workflow",
-}
-
 __all__ = [
     "SVC",
     "SVCCV",
@@ -156,15 +104,32 @@ __all__ = [
 ]
 
 
+_PACKAGES = (
+    *("estimators", "features", "functions", "kernels", "learning", "linalg", "losses", "online"),
+    *("operators", "persistence", "plotting", "report", "solvers", "structured", "testing"),
+    "workflow",
+)
+_HOMES = {  # of what is not an estimator or a test
+    "FeatureFunction": "functions",
+    "Gram": "operators",
+    "RKHSFunction": "functions",
+    "fit": "workflow",
+    "load": "persistence",
+    "save": "persistence",
+    "tune": "workflow",
+}
+
+
 if not TYPE_CHECKING:
 
     def __getattr__(name: str) -> Any:
         """Import the rest on first use, so that `import mercer` is quick."""
-        if name not in _HOMES:
+        if name in _PACKAGES:
+            return importlib.import_module(f"mercer.{name}")
+        if name not in __all__ and name not in _HOMES:
             raise AttributeError(f"module 'mercer' has no attribute {name!r}")
-        home = importlib.import_module(_HOMES[name])
-        return home if home.__name__ == f"mercer.{name}" else getattr(home, name)
+        return getattr(importlib.import_module(f"mercer.{_HOMES.get(name, 'estimators')}"), name)
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_HOMES})
+    return sorted({*globals(), *_PACKAGES, *_HOMES, *__all__})

@@ -79,12 +79,7 @@ def _name(xp: Any) -> str:
 
 
 def as_numpy(array: Array) -> np.ndarray:
-    """An array of any library as NumPy's, without a copy where the memory can be shared.
-
-    >>> import numpy
-    >>> as_numpy([1.0, 2.0]).tolist() == as_numpy(numpy.asarray([1.0, 2.0])).tolist()
-    True
-    """
+    """An array of any library as NumPy's, without a copy where the memory can be shared."""
     if is_tensor(array):
         return array.detach().cpu().numpy()
     if isinstance(array, np.ndarray) or not hasattr(array, "__dlpack__"):
@@ -112,34 +107,19 @@ def beside(values: Array, like: Array) -> Array:
 
 
 def likeness(array: Array) -> tuple[Any, ...]:
-    """Library, device and precision: equal for arrays that can be computed with together.
-
-    >>> import numpy
-    >>> likeness(numpy.ones(2)) == likeness(numpy.zeros((3, 3)))
-    True
-    """
+    """Library, device and precision: equal for arrays that can be computed with together."""
     return namespace(array), array.dtype, str(array.device)
 
 
 def zeros(shape: Any, like: Array, dtype: Any = None) -> Array:
-    """Zeros beside another array, in its precision or the one that is named.
-
-    >>> import numpy
-    >>> zeros(2, numpy.ones(3, "float32"), "float64").tolist()
-    [0.0, 0.0]
-    """
+    """Zeros beside another array, in its precision or the one that is named."""
     xp = namespace(like)
     kind = like.dtype if dtype is None else getattr(xp, dtype)
     return xp.zeros(shape, dtype=kind, device=like.device)
 
 
 def identity(size: int, like: Array) -> Array:
-    """The identity matrix beside another array, in its precision.
-
-    >>> import numpy
-    >>> identity(2, numpy.ones(3)).tolist()
-    [[1.0, 0.0], [0.0, 1.0]]
-    """
+    """The identity matrix beside another array, in its precision."""
     return namespace(like).eye(size, dtype=like.dtype, device=like.device)
 
 
@@ -190,22 +170,13 @@ def largest(values: Array, count: int) -> np.ndarray:
 
 
 def inner(a: Array, b: Array) -> float:
-    """⟨a, b⟩, summed over all entries.
-
-    >>> import numpy
-    >>> inner(numpy.ones((2, 2)), numpy.full((2, 2), 3.0))
-    12.0
-    """
+    """⟨a, b⟩, summed over all entries."""
     xp = namespace(a, b)
     return float(np.vdot(a, b) if xp is np else xp.sum(a * b))
 
 
 def floating(values: Array) -> Array:
-    """Values as an array of real numbers; float32 stays float32.
-
-    >>> floating([1, 2]).dtype.name
-    'float64'
-    """
+    """Values as an array of real numbers; float32 stays float32."""
     if isinstance(values, (bool, int, float, list, tuple)):
         values = np.asarray(values)
     if isinstance(values, np.ndarray) and values.dtype.kind == "f":
@@ -216,24 +187,14 @@ def floating(values: Array) -> Array:
 
 
 def to_precision(array: Array, dtype: Any) -> Array:
-    """An array in float32 or float64, said as a dtype of any library.
-
-    >>> import numpy
-    >>> to_precision(numpy.ones(2), "float32").dtype.name
-    'float32'
-    """
+    """An array in float32 or float64, said as a dtype of any library."""
     xp = namespace(array)
     name = dtype if isinstance(dtype, str) else precision(dtype)
     return xp.astype(array, getattr(xp, name), copy=False)
 
 
 def precision(dtype: Any) -> str:
-    """The name of a dtype of any library: "float32" or "float64".
-
-    >>> import numpy
-    >>> precision(numpy.dtype(numpy.float32))
-    'float32'
-    """
+    """The name of a dtype of any library: "float32" or "float64"."""
     return np.dtype(dtype).name if isinstance(dtype, type) else str(dtype).rpartition(".")[2]
 
 

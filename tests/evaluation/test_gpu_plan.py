@@ -16,8 +16,8 @@ from mercer.evaluation.expression import (
     sqrt,
     squared_distance,
     squared_norms,
-    substituted,
     tabulated,
+    transformed,
 )
 from mercer.evaluation.gpu.plan import Input, absorbed_factor, only_distance, sign_is_harmless
 from mercer.evaluation.operations import evaluate
@@ -49,7 +49,7 @@ def test_a_factor_goes_into_the_operands(name, lengthscale, weight):
     absorbed = absorbed_factor(expression, S)
     rest = Operation("multiply", (Constant(absorbed.rest), M))
     given = {absorbed.node: rest, S: (1.0 / absorbed.scale) * M}
-    final = rewritten(substituted(expression, given), BINARY)
+    final = rewritten(transformed(expression, replacements=given), BINARY)
     s, p = np.linspace(0.0, 9.0, 50), np.linspace(-1.0, 1.0, 50)
     exact = evaluate(expression, {S: s, P: p})
     values = evaluate(final, {M: absorbed.scale * s, P: p})

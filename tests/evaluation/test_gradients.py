@@ -9,6 +9,7 @@ import pytest
 
 import markets
 from mercer.evaluation import gradients
+from mercer.evaluation.parameters import keeps_form
 from mercer.kernels import Gaussian, Laplacian, Matern, Polynomial, Precomputed
 
 
@@ -113,3 +114,39 @@ def test_a_kernel_without_an_expression_has_differences():
     found = kernel.gram([0, 1]).parameter_gradient(v, v)
     assert found.keys() == {"scale"}  # a matrix of data is not a parameter
     assert found["scale"] == pytest.approx(2.0, rel=1e-11)
+
+
+def test_a_kernel_without_an_expression_has_differences_in_the_reference_too():
+    kernel, v = 3.0 * Precomputed(np.eye(2)), np.ones(2)
+    found = kernel.gram([0, 1], precision="reference").parameter_gradient(v, v)
+    assert found["scale"] == pytest.approx(2.0, rel=1e-11)  # by differences, as elsewhere
+
+
+MAP = np.array([[1.0, 0.5], [0.0, 2.0]])
+
+
+@pytest.mark.parametrize(
+    "kernel",
+    [
+        Gaussian([0.7, 2.0]) + Matern(1.5, [0.7, 2.0]),
+        Gaussian([0.7, 2.0]) * Gaussian([0.7, 2.0]),
+        Gaussian().after(MAP) + Matern(1.5).after(MAP),
+    ],
+)
+def test_parameters_that_two_kernels_have_in_common_have_their_own_derivatives(kernel):
+    """Points in two views that are equal are one number, and two where one parameter moves."""
+    X, P = markets.normal(9, 2), markets.normal(9, 9, 1)
+    found, values = kernel.gram(X).parameter_gradient(P), kernel.get_params(deep=True)
+    apart = kernel.with_(
+        **{
+            name: np.array(v) * (1 + 1e-9)
+            for name, v in values.items()
+            if name[:4] == "left" and np.ndim(v)
+        }
+    )
+    expected = apart.gram(X).parameter_gradient(P)
+    assert found.keys() == expected.keys()
+    for name, slope in found.items():
+        np.testing.assert_allclose(slope, expected[name], rtol=1e-6)
+    for name in ("left__lengthscale", "right__lengthscale"):
+        assert name not in found or keeps_form(kernel, name, values[name])

@@ -9,7 +9,6 @@ import pytest
 from threadpoolctl import threadpool_limits
 
 import markets
-from mercer.evaluation.row_pass import row_pass_memory
 from mercer.kernels import Gaussian
 from mercer.operators import stored_if_small
 
@@ -52,7 +51,7 @@ def tight(path, symmetric, product=""):
     gram = gram_of(path, symmetric)
     with threadpool_limits(1, user_api="blas"):
         if product.startswith("normal"):
-            return sum(row_pass_memory(gram.execution(), 3))
+            return sum(gram.execution().row_pass_memory(3))
         return gram.plan(columns=3).memory
 
 

@@ -24,7 +24,7 @@ from mercer.losses import (
     SquaredHinge,
 )
 from mercer.losses.expressions import entropy1p, softplus
-from mercer.losses.smoothed import Smoothed
+from mercer.losses.named import Smoothed
 from mercer.operators import Gram
 from mercer.points import HostedPoints
 from mercer.solvers import Direct, DualAscent, Problem

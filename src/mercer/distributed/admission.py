@@ -9,8 +9,7 @@ from typing import Any
 import numpy as np
 
 from mercer.distributed.placement import Placement, connected, token
-from mercer.distributed.reductions import counts
-from mercer.distributed.rows import Rows, spread
+from mercer.distributed.rows import Rows, counts, spread
 
 
 def is_collection(data: Any) -> bool:

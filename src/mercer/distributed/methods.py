@@ -14,8 +14,7 @@ from mercer.checks import check_count
 from mercer.distributed.admission import admitted, is_collection, is_scattered, is_table, names_of
 from mercer.distributed.cards import resident
 from mercer.distributed.placement import token
-from mercer.distributed.reductions import add_up
-from mercer.distributed.rows import Rows
+from mercer.distributed.rows import Rows, add_up
 
 FITTED_METHODS = (
     "predict",

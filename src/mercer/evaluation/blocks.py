@@ -11,8 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from mercer.evaluation import gradients
-from mercer.evaluation.execution import Names, Plan, RowMap, RowPass, added_passes
+from mercer.evaluation.execution import Plan, RowMap, RowPass, added_passes
 from mercer.evaluation.program import EvaluableKernel
 from mercer.evaluation.tiling import TUNING, Tiled, Tuning
 from mercer.points import PointSet
@@ -134,14 +133,6 @@ class OwnBlocks(Tiled):
 
     def diagonal(self) -> np.ndarray:
         return np.asarray(self.kernel.diagonal(self.x), self.x.dtype)
-
-    def gradient(self, values: np.ndarray) -> np.ndarray:
-        return gradients.from_blocks(self.kernel, self.x, self.y, values)
-
-    def parameter_gradient(
-        self, left: np.ndarray, right: np.ndarray | None = None, names: Names = None
-    ) -> dict[str, Any]:
-        return {}  # without an expression there are differences only
 
 
 @dataclass(frozen=True, eq=False)

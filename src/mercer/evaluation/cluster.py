@@ -9,19 +9,17 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, is_dataclass, replace
 from functools import partial
 from operator import attrgetter, itemgetter
-from typing import Any, ClassVar, NamedTuple, Protocol
+from typing import Any, ClassVar
 
 import numpy as np
 
 from mercer.arrays import Array, as_numpy, on_device
-from mercer.distributed.blockwise import with_fields, with_rows, without_rows
 from mercer.distributed.cards import card, resident
 from mercer.distributed.placement import Broadcast
-from mercer.distributed.reductions import add_up, by_block
-from mercer.distributed.rows import Rows
+from mercer.distributed.rows import Rows, Slot, add_up, by_block
 from mercer.evaluation.execution import Affine, Names, Plan, RowMap, RowPass, added_passes
 from mercer.evaluation.program import EvaluableKernel
 from mercer.points import DensePoints, PointSet
@@ -31,14 +29,6 @@ PROBE = 1 << 16  # rows of each block on which a pass is timed
 CERTIFY = 1  # passes in float64 that end a fit
 OTHERS = 35  # waits for the cluster besides passes, in each Newton step, as long as an empty pass
 ROW = 2000  # kernel values in float64 that take as long as the risk, gap and rounding of a row
-
-
-class Part(NamedTuple):
-    """The result of a row pass over a block: sums, which are added up, and rows, which stay."""
-
-    product: Any
-    sums: Any
-    values: Any
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,22 +78,23 @@ class OverBlocks:
     def row_pass(self, values: np.ndarray, row_map: RowMap) -> RowPass:
         """Kᵀ M(K V): V goes to each worker, the sum over its blocks comes back."""
         self.placement.refresh()
-        count = self.placement.rows
+        count, taken = self.placement.rows, list[Any]()
 
-        def has_rows(part: Any) -> bool:
+        def slot(part: Any) -> Any:
             several = isinstance(part, np.ndarray) and part.ndim > 0 and len(part) == count > 1
-            return several or isinstance(part, Rows)
+            if not several and not isinstance(part, Rows):
+                return part
+            taken.append(self.rows.placed(part).blocks("row-values"))
+            return Slot(len(taken) - 1)
 
-        slots, arrays = without_rows(row_map, has_rows)
-        leaves = [self.rows.placed(part).blocks("row-values") for part in arrays]
-        given = [[blocks[i] for blocks in leaves] for i in range(len(self.placement.lengths))]
-        arguments = self._beside_blocks(Broadcast(Vector(values, slots)), given)
+        vector = Broadcast(Vector(values, with_fields(row_map, slot)))
+        given = [[blocks[i] for blocks in taken] for i in range(len(self.placement.lengths))]
+        arguments = self._beside_blocks(vector, given)
         parts, total = self.placement.summed("row-pass", pass_block, _added_parts, *arguments)
-        product, sums, sample = total
-        if sample is None:
-            return RowPass(product, sums, None)
+        if total.values is None:
+            return total
         images = self.placement.each_block("row-pass-values", attrgetter("values"), parts)
-        return RowPass(product, sums, Rows(self.placement, sample, images))
+        return total._replace(values=Rows(self.placement, total.values, images))
 
     def diagonal(self) -> Rows:
         """k(x_i, x_i)."""
@@ -127,6 +118,17 @@ class OverBlocks:
         return [self.local] * count, self.common, self.rows.blocks(), *more
 
 
+def with_fields(thing: Any, change: Callable[[Any], Any]) -> Any:
+    """A dataclass, as a row map is, with its fields changed at any depth; else what is changed."""
+    if not is_dataclass(thing) or isinstance(thing, type):
+        return change(thing)
+    parts = {part.name: getattr(thing, part.name) for part in fields(thing) if part.init}
+    changed = {name: with_fields(part, change) for name, part in parts.items()}
+    if all(changed[name] is part for name, part in parts.items()):
+        return thing
+    return replace(thing, **changed)
+
+
 # ---- on a worker ---------------------------------------------------------------------------------
 
 
@@ -134,7 +136,7 @@ def of_block(
     verb: str, local: Any, common: Any, rows: np.ndarray, *values: np.ndarray
 ) -> np.ndarray:
     """The answer of an execution for a block."""
-    return as_numpy(getattr(local(rows, common), verb)(*(_placed(local, v) for v in values)))
+    return as_numpy(getattr(local(rows, common), verb)(*(_moved(local, v) for v in values)))
 
 
 def transpose_block(*arguments: Any) -> np.ndarray:
@@ -144,33 +146,31 @@ def transpose_block(*arguments: Any) -> np.ndarray:
 
 def pass_block(
     local: Any, common: Any, rows: np.ndarray, vector: Vector, given: Sequence[Any]
-) -> Part:
-    """A row pass over one block."""
-    row_map = _placed(local, with_rows(vector.row_map, given))
-    result = local(rows, common).row_pass(_placed(local, vector.values), row_map)
-    return Part(*(None if part is None else as_numpy(part) for part in result))
+) -> RowPass:
+    """A row pass over one block, whose rows come into the slots of the row map."""
+
+    def own(part: Any) -> Any:
+        return _moved(local, given[part.place] if isinstance(part, Slot) else part)
+
+    row_map = with_fields(vector.row_map, own)
+    result = local(rows, common).row_pass(_moved(local, vector.values), row_map)
+    return RowPass(*(None if part is None else as_numpy(part) for part in result))
 
 
-def _placed(local: Any, thing: Any) -> Any:
-    """A vector or a row map where a block is computed: on the card of this worker if it has one."""
+def _moved(local: Any, part: Any) -> Any:
+    """An array where a block is computed: on the card of this worker if it has one."""
     device = card() if getattr(local, "on_card", False) else None
-    if device is None:
-        return thing
-
-    def moved(part: Any) -> Any:
-        return _uploaded(part, device) if isinstance(part, np.ndarray) else part
-
-    return with_fields(thing, moved)
-
-
-def _added_parts(parts: list[Any]) -> tuple[Any, Any, Any]:
-    """Sums of products and of small numbers, in order; rows are represented by none of them."""
-    total, values = added_passes(RowPass(*part[:2]) for part in parts), parts[0][2]
-    return total.product, total.sums, None if values is None else values[:0]
+    return part if device is None or not isinstance(part, np.ndarray) else _uploaded(part, device)
 
 
 def _uploaded(rows: np.ndarray, device: str) -> Any:
     return on_device(np.ascontiguousarray(rows), device)
+
+
+def _added_parts(parts: list[RowPass]) -> RowPass:
+    """Sums of products and of small numbers, in order; rows are represented by none of them."""
+    total, values = added_passes(part._replace(values=None) for part in parts), parts[0].values
+    return total if values is None else total._replace(values=values[:0])
 
 
 @dataclass(frozen=True, eq=False)
@@ -208,51 +208,49 @@ def _on_card(points: Any) -> Any:
     return TensorPoints(resident(points.rows, _uploaded), points.names)
 
 
+@dataclass(eq=False)
 class Cluster:
     """K(X, Y) for rows X on a cluster and columns Y here."""
 
-    def __init__(
-        self,
-        kernel: EvaluableKernel,
-        x: Any,
-        y: PointSet,
-        dtype: Any,
-        memory: Memory = None,
-        precision: str | None = None,
-    ) -> None:
-        same = y is x
-        if not same and y.home != "host":
+    kernel: EvaluableKernel
+    x: Any
+    y: PointSet
+    dtype: Any
+    memory: Memory = None
+    precision: str | None = None
+
+    def __post_init__(self) -> None:
+        same = self.y is self.x
+        if not same and self.y.home != "host":
             raise ValueError(
                 "with rows on a cluster the columns of a Gram matrix are few points here: pass "
                 "centres as an array of NumPy."
             )
-        self.x, self.y, self.kernel, self.same = x, y, kernel, same
-        self.memory, self.precision = memory, precision
-        local = KernelOnBlock(str(dtype), memory, precision, x.names)
-        self.blocks = OverBlocks(x.rows, local, Columns(kernel, None if same else y))
+        local = KernelOnBlock(str(self.dtype), self.memory, self.precision, self.x.names)
+        common = Columns(self.kernel, None if same else self.y)
+        self.blocks = OverBlocks(self.x.rows, local, common)
 
-    def _refuse_square(self) -> None:
-        if self.same:
+    @property
+    def crossed(self) -> OverBlocks:
+        """The blocks of K(X, Y); of all rows with all rows there are none."""
+        if self.y is self.x:
             raise ValueError(
                 f"{len(self.x)} rows on a cluster have no Gram matrix of all with all: seek f on "
                 "centres, as by centres=2000 in an estimator, or by features=200."
             )
+        return self.blocks
 
     def product(self, values: Array) -> Array:
-        self._refuse_square()
-        return self.blocks.product(values)
+        return self.crossed.product(values)
 
     def transposed_product(self, values: Array) -> Array:
-        self._refuse_square()
-        return self.blocks.transposed_product(values)
+        return self.crossed.transposed_product(values)
 
     def row_pass(self, values: Array, row_map: RowMap) -> RowPass:
-        self._refuse_square()
-        return self.blocks.row_pass(values, row_map)
+        return self.crossed.row_pass(values, row_map)
 
     def block(self) -> Array:
-        self._refuse_square()
-        return self.blocks.block()
+        return self.crossed.block()
 
     def diagonal(self) -> Array:
         return self.blocks.diagonal()
@@ -271,11 +269,10 @@ class Cluster:
 
     def heads(self, rows: int, dtype: str) -> Cluster:
         """The same for the first rows of each block, in some precision."""
-        first = replace(self.x, rows=self.x.rows.heads(rows))
-        return Cluster(self.kernel, first, self.y, dtype, self.memory, self.precision)
+        return replace(self, x=replace(self.x, rows=self.x.rows.heads(rows)), dtype=dtype)
 
-    def forecast(self, work: Work) -> ClusterPlan:
-        """Time and memory of a fit here: a few passes over some of the rows are timed."""
+    def forecast(self, work: Any) -> ClusterPlan:
+        """Time and memory of a fit, of a `Workload`: a few passes over some rows are timed."""
         latency, value = _measured_pass(self, work.dtype, work.outputs)
         single = work.dtype != "float64"
         exact = _measured_pass(self, "float64", work.outputs)[1] if single else value
@@ -297,39 +294,13 @@ class Cluster:
 # fetched; t₀ is what the client does alone, from the speed of its matrix products.
 
 
-class Work(Protocol):
-    """The amount of work of a fit, wherever the rows are."""
-
-    rows: int
-    centres: int
-    outputs: int
-    dtype: str
-    newton: int  # steps
-
-    @property
-    def width(self) -> int:
-        """The columns of the points."""
-
-    @property
-    def passes(self) -> float:
-        """Over all rows, in the precision of the points."""
-
-    @property
-    def seconds_beside(self) -> float:
-        """Of what is no pass, here."""
-
-    @property
-    def memory_beside(self) -> int:
-        """Bytes of what is here."""
-
-
 @dataclass(frozen=True)
 class ClusterPlan:
     """Time, memory and traffic of a fit on centres, for any number of rows and workers.
 
     Attributes
     ----------
-    work : Work
+    work : Workload
         n, M, P, t₀ and the memory of the client.
     workers : int
         W.

@@ -127,36 +127,34 @@ class Affine:
 
 
 @dataclass(frozen=True, eq=False)
-class Shifted:
-    """A row map of rows that are counted from another one: row 0 here is row `first` there."""
+class Seen:
+    """A row map of rows that come in another form.
+
+    Row 0 here is row `first` there; where `split`, the second half of the columns is what rounding
+    took from the first.
+    """
 
     row_map: RowMap
-    first: int
+    first: int = 0
+    split: bool = False
 
     def __call__(self, start: int, stop: int, rows: Array) -> MappedRows:
+        rows = joined_halves(rows) if self.split else rows
         return self.row_map(self.first + start, self.first + stop, rows)
-
-
-@dataclass(frozen=True, eq=False)
-class Joined:
-    """A row map of K V for V whose second half holds what rounding took from the first."""
-
-    row_map: RowMap
-
-    def __call__(self, start: int, stop: int, rows: Array) -> MappedRows:
-        return self.row_map(start, stop, joined_halves(rows))
 
 
 def joined(row_map: RowMap) -> RowMap:
     """A map of K V for a V that was cut in two by `split_halves`."""
-    return replace(row_map, split=True) if isinstance(row_map, Affine) else Joined(row_map)
+    if isinstance(row_map, Affine):
+        return replace(row_map, split=True)
+    return Seen(row_map, split=True)
 
 
 def part_of(row_map: RowMap, first: int, count: int) -> RowMap:
     """The map of `count` rows from `first` on, which are counted from 0."""
     if isinstance(row_map, Affine):
         return row_map.part(first, first + count)
-    return Shifted(row_map, first)
+    return Seen(row_map, first)
 
 
 def split_halves(values: Array, dtype: Any) -> tuple[Array, bool]:

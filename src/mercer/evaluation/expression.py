@@ -191,11 +191,11 @@ def coordinate_product(term: Expression, view: View = ALL_COLUMNS) -> Number:
     return Number("coordinate_product", view, term)
 
 
-def function(name: str, sentence: str) -> Callable[[Expression], Operation]:
-    """A function of one expression, by its name in the table of operations."""
+def function(name: str, sentence: str) -> Callable[..., Operation]:
+    """A function of expressions, by its name in the table of operations."""
 
-    def applied(x: Expression) -> Operation:
-        return Operation(name, (x,))
+    def applied(*arguments: Expression | float) -> Operation:
+        return Operation(name, tuple(map(as_expression, arguments)))
 
     applied.__name__ = applied.__qualname__ = name
     applied.__doc__ = sentence
@@ -223,6 +223,8 @@ square_angle = function(
 absolute = function("absolute", "|x|.")
 nearest = function("nearest", "The nearest integer; its slope counts as 0.")
 step = function("step", "1 where x > 0, 0 where x < 0, ½ at 0: the slope of `maximum(x, 0)`.")
+minimum = function("minimum", "The smaller of two.")
+maximum = function("maximum", "The larger of two.")
 
 
 def tabulated(table: Table, x: Expression) -> Operation:
@@ -237,16 +239,6 @@ def polynomial(coefficients: Sequence[float], x: Any) -> Any:
     for coefficient in reversed(lower):
         value = value * x + coefficient
     return value
-
-
-def minimum(x: Expression, y: Expression | float) -> Operation:
-    """The smaller of two."""
-    return Operation("minimum", (x, as_expression(y)))
-
-
-def maximum(x: Expression, y: Expression | float) -> Operation:
-    """The larger of two."""
-    return Operation("maximum", (x, as_expression(y)))
 
 
 def restricted(expression: Expression, columns: Sequence[Column]) -> Expression:
@@ -288,7 +280,7 @@ def _with_numbers(expression: Expression, change: Callable[[Number], Expression]
 
 def transformed(
     expression: Expression,
-    change: Callable[[Expression], Expression],
+    change: Callable[[Expression], Expression] = lambda node: node,
     twins: bool = False,
     replacements: Mapping[Expression, Expression] | None = None,
 ) -> Expression:
@@ -312,32 +304,41 @@ def transformed(
     return visit(expression)
 
 
-def substituted(
-    expression: Expression, replacements: Mapping[Expression, Expression]
-) -> Expression:
-    """A copy in which some nodes are replaced, the outermost ones first."""
-    return transformed(expression, lambda node: node, replacements=replacements)
+def nodes_of(expression: Expression, twins: bool = False) -> tuple[Expression, ...]:
+    """The distinct nodes of an expression, each after its arguments.
+
+    With `twins` those in which its slopes are taken, too.
+    """
+    done: dict[Expression, None] = {}
+
+    def visit(node: Expression) -> None:
+        if node not in done:
+            for argument in arguments_of(node):
+                visit(argument)
+            if twins and isinstance(node, Operation) and node.twin is not None:
+                visit(node.twin)
+            done[node] = None
+
+    visit(expression)
+    return tuple(done)
+
+
+def arguments_of(node: Expression) -> tuple[Expression, ...]:
+    """The arguments of an operation; leaves have none."""
+    return node.arguments if isinstance(node, Operation) else ()
+
+
+def leaves_of(expression: Expression) -> tuple[Expression, ...]:
+    """The distinct nodes without arguments."""
+    return tuple(node for node in nodes_of(expression) if not isinstance(node, Operation))
 
 
 def numbers_of(expression: Expression, twins: bool = False) -> tuple[Number, ...]:
-    """The distinct pair numbers of an expression, in order of first appearance.
-
-    With `twins` those that its slopes are taken in, too.
-    """
-    return tuple(leaf for leaf in leaves_of(expression, twins) if isinstance(leaf, Number))
+    """The distinct pair numbers of an expression; with `twins` those of its slopes, too."""
+    return tuple(node for node in nodes_of(expression, twins) if isinstance(node, Number))
 
 
-SMOOTH_OPERATIONS = {
-    "add",
-    "subtract",
-    "multiply",
-    "power",
-    "exp",
-    "exp2",
-    "decay",
-    "log1p",
-    "tanh",
-}
+SMOOTH = {"add", "subtract", "multiply", "power", "exp", "exp2", "decay", "log1p", "tanh"}
 
 
 def is_smooth(expression: Expression) -> bool:
@@ -347,31 +348,10 @@ def is_smooth(expression: Expression) -> bool:
     (True, False)
     """
     if isinstance(expression, Operation):
-        known = expression.name in SMOOTH_OPERATIONS
+        known = expression.name in SMOOTH
         return known and all(map(is_smooth, expression.arguments))
     if not isinstance(expression, Number):
         return True
     if expression.term is not None:
         return is_smooth(expression.term)
     return expression.kind not in ("x_length", "y_length") and not expression.view.unit
-
-
-def arguments_of(node: Expression) -> tuple[Expression, ...]:
-    """The arguments of an operation; leaves have none."""
-    return node.arguments if isinstance(node, Operation) else ()
-
-
-def leaves_of(expression: Expression, twins: bool = False) -> tuple[Expression, ...]:
-    """The distinct nodes without arguments, in order of first appearance."""
-    done: dict[Expression, None] = {}
-
-    def visit(node: Expression) -> None:
-        if node not in done:
-            done[node] = None
-            for argument in arguments_of(node):
-                visit(argument)
-            if twins and isinstance(node, Operation) and node.twin is not None:
-                visit(node.twin)
-
-    visit(expression)
-    return tuple(node for node in done if not isinstance(node, Operation))

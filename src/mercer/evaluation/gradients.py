@@ -16,13 +16,24 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
-from mercer.arrays import Array, beside, namespace, precision, to_precision, zeros
+from mercer.arrays import (
+    Array,
+    as_numpy,
+    beside,
+    is_tensor,
+    namespace,
+    precision,
+    to_precision,
+    zeros,
+)
+from mercer.evaluation.execution import Names
 from mercer.evaluation.expression import Expression, Number, X, Y, numbers_of
-from mercer.evaluation.operations import derivative
+from mercer.evaluation.operations import derivative, evaluate
+from mercer.evaluation.parameters import parameter_gradient
 from mercer.evaluation.program import EvaluableKernel
 from mercer.points import PointSet, View
 from mercer.runtime.budget import MEGABYTE
@@ -49,22 +60,45 @@ class Tuning:
 TUNING = Tuning()
 
 
-class Slopes(Protocol):
-    """An execution that computes the values of other expressions on its points."""
+class Differentiable:
+    """The derivatives of an execution, from the values of other expressions on its points."""
 
     kernel: EvaluableKernel
     x: Any
     y: Any
-    strip_bytes: int
+    strip_bytes = 8 * MEGABYTE  # of slopes at some points, which gradients take together
+    coordinate_moments: Any = None  # Σ_j s_ij a_j t(x_ik, y_jk), where there is code of its own
 
     def values_of(self, expression: Expression, x: Any, y: Any) -> Array:
         """All values of an expression on points, stored."""
+        raise NotImplementedError
+
+    def product_with(self, expression: Expression, values: Array) -> Array:
+        """E V, E being the matrix of the values of an expression."""
+        raise NotImplementedError
 
     def evaluate(self, term: Expression, numbers: Any) -> Array:
         """The values of a term in given coordinates."""
+        like = next(iter(numbers.values()))
+        with np.errstate(divide="ignore", invalid="ignore"):
+            values = evaluate(term, numbers, like if is_tensor(like) else None)
+        return to_precision(values, like.dtype)
+
+    def gradient(self, values: Array) -> Array:
+        if self.kernel.expression() is not None:
+            return gradient(self, values)
+        x, y = self.x.host(), self.y.host()
+        return self.x.vector(from_blocks(self.kernel, x, y, as_numpy(values)))
+
+    def parameter_gradient(
+        self, left: Array, right: Array | None = None, names: Names = None
+    ) -> dict[str, Any]:
+        if self.kernel.expression() is None:
+            return {}  # there are differences only
+        return parameter_gradient(self, left, right, names)
 
 
-def gradient(execution: Slopes, coefficients: Array, tuning: Tuning = TUNING) -> Array:
+def gradient(execution: Differentiable, coefficients: Array, tuning: Tuning = TUNING) -> Array:
     """∇ Σ_j α_j k(·, y_j) at every x_i; shape (n, outputs, columns)."""
     x = execution.x
     expression = execution.kernel.expression()
@@ -79,15 +113,11 @@ def gradient(execution: Slopes, coefficients: Array, tuning: Tuning = TUNING) ->
 
 
 def from_blocks(
-    kernel: EvaluableKernel,
-    x: PointSet,
-    y: PointSet,
-    coefficients: np.ndarray,
-    tuning: Tuning = TUNING,
+    kernel: EvaluableKernel, x: PointSet, y: PointSet, coefficients: np.ndarray
 ) -> np.ndarray:
     """The gradient from the kernel's own derivatives, a strip of points at a time."""
     width = getattr(x, "width", 1)
-    strip = max(1, tuning.block_bytes // max(1, 8 * len(y) * width))
+    strip = max(1, TUNING.block_bytes // max(1, 8 * len(y) * width))
     parts = [
         np.einsum("ijk,jt->itk", kernel.derivative(x.slice(*span), y), coefficients)
         for span in spans(len(x), strip)
@@ -99,7 +129,7 @@ def from_blocks(
 class _Terms:
     """The term of each pair number in Σ_j a_j ∂k(x_i, y_j)/∂x_i, given the slopes in it."""
 
-    def __init__(self, execution: Slopes, coefficients: Array, tuning: Tuning) -> None:
+    def __init__(self, execution: Differentiable, coefficients: Array, tuning: Tuning) -> None:
         self.execution, self.tuning, self.coefficients = execution, tuning, coefficients
         self.xp = namespace(coefficients)
         self.of: dict[str, Callable[[Number, Array, Array, Array], Array]] = {
@@ -193,7 +223,7 @@ class _Terms:
 
     def sum(self, number: Number, slopes: Array, x: Array, y: Array) -> Array:
         term = derivative(number.term, X)  # type: ignore[arg-type]
-        compiled = getattr(self.execution, "coordinate_moments", None)
+        compiled = self.execution.coordinate_moments
         if compiled is not None and term is not None:  # on the CPU, ten times as fast
             return compiled(term, slopes, x, y, self.coefficients)
         return self.stacked(

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from mercer.arrays import is_tensor, namespace
+from mercer.arrays import as_numpy, beside, is_tensor, namespace, to_precision
 from mercer.evaluation.expression import (
     Constant,
     Expression,
@@ -29,6 +29,7 @@ from mercer.evaluation.expression import (
     tabulated,
 )
 from mercer.evaluation.minimax import LOG2
+from mercer.evaluation.tables import Table
 
 
 @dataclass(frozen=True)
@@ -49,23 +50,24 @@ def apply(node: Operation, *arguments: Any) -> Any:
     return oracle(node.table, *arguments) if node.table is not None else oracle(*arguments)
 
 
-def evaluate(
-    expression: Expression,
-    numbers: Mapping[Any, Any],
-    constant: Callable[[float], Any] = np.asarray,
-    operate: Callable[..., Any] = apply,
-) -> Any:
-    """The value of an expression, given the values of its numbers (or coordinates)."""
+def evaluate(expression: Expression, numbers: Mapping[Any, Any], like: Any = None) -> Any:
+    """The value of an expression, given the values of its numbers (or coordinates).
+
+    Constants are arrays of NumPy in float64, or beside another array, in its precision.
+    """
     done: dict[Expression, Any] = dict(numbers)
 
     def visit(node: Expression) -> Any:
         if node not in done:
             if isinstance(node, Operation):
-                done[node] = operate(node, *(visit(argument) for argument in node.arguments))
+                done[node] = apply(node, *(visit(argument) for argument in node.arguments))
             else:
                 assert isinstance(node, Parameter)
-                done[node] = constant(node.value)
+                done[node] = np.asarray(node.value) if like is None else full(node.value, like)
         return done[node]
+
+    def full(value: float, like: Any) -> Any:
+        return namespace(like).full((), value, dtype=like.dtype, device=like.device)
 
     return visit(expression)
 
@@ -99,6 +101,13 @@ def _series(x: Any, factor: Callable[[int], float]) -> Any:
 def _larger(x: Expression, y: Expression) -> tuple[Expression, ...]:
     """1 for the larger of two, 0 for the other."""
     return step(x - y), step(y - x)
+
+
+def _tabulated(table: Table, x: Any) -> Any:
+    """The function itself, on the host: torch has no form of it."""
+    if not is_tensor(x):
+        return table.function(x)
+    return to_precision(beside(table.function(as_numpy(x)), x), x.dtype)
 
 
 def _tabulated_slopes(node: Operation) -> tuple[Expression, ...]:
@@ -169,7 +178,7 @@ OPERATIONS: dict[str, Rule] = {
         _function("minimum"), "min({0}, {1})", lambda node: _larger(*node.arguments[::-1])
     ),
     "maximum": Rule(_function("maximum"), "max({0}, {1})", lambda node: _larger(*node.arguments)),
-    "tabulated": Rule(lambda table, x: table.function(x), "tabulated({0}, {1})", _tabulated_slopes),
+    "tabulated": Rule(_tabulated, "tabulated({0}, {1})", _tabulated_slopes),
     "nearest": Rule(_function("round"), "nearest({0})", lambda node: (ZERO,)),
     "step": Rule(lambda x: 0.5 + 0.5 * _library(x).sign(x), "step({0})", lambda node: (ZERO,)),
 }

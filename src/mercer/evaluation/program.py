@@ -7,7 +7,7 @@ evaluation, operators and functions know of a kernel.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache, cached_property
 from typing import Any, Protocol, runtime_checkable
@@ -83,6 +83,11 @@ class StraightLine:
     def lines(self) -> list[str]:
         """The steps as text that Numba and Triton understand."""
         return [f"t{i} = {text}" for i, text in enumerate(map(written, self.steps))]
+
+
+def indented(lines: Sequence[str], depth: int) -> str:
+    """Lines of code at a depth; empty ones are left out."""
+    return "\n".join("    " * depth + line for line in lines if line)
 
 
 def written(step: Step) -> str:

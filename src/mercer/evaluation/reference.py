@@ -6,8 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from mercer.evaluation.execution import Names, Plan, RowMap, RowPass
+from mercer.arrays import Array, is_tensor, namespace, to_precision
+from mercer.evaluation.execution import Plan, RowMap, RowPass
 from mercer.evaluation.expression import COORDINATE_KINDS, Expression, Number, X, Y, numbers_of
+from mercer.evaluation.gradients import Differentiable
 from mercer.evaluation.operations import evaluate
 from mercer.evaluation.program import EvaluableKernel
 from mercer.points import PointSet, VectorPoints
@@ -36,38 +38,37 @@ def _pair_number(number: Number, x: VectorPoints, y: VectorPoints) -> np.ndarray
     return values[number.kind]()
 
 
-def _terms(number: Number, a: np.ndarray, b: np.ndarray) -> np.ndarray:
+def _terms(number: Number, a: Any, b: Any) -> Any:
     assert number.term is not None
-    shape = np.broadcast_shapes(a.shape, b.shape)
-    return np.broadcast_to(evaluate(number.term, {X: a, Y: b}), shape)
+    values = evaluate(number.term, {X: a, Y: b}, a if is_tensor(a) else None)
+    return namespace(a).broadcast_to(values, np.broadcast_shapes(a.shape, b.shape))
 
 
-def diagonal(expression: Expression, x: VectorPoints) -> np.ndarray:
+def diagonal(expression: Expression, x: VectorPoints) -> Array:
     """All values k(x_i, x_i), in the precision of the points; memory: one vector a number."""
-    numbers = {number: _own_number(number, x) for number in numbers_of(expression)}
-    values = np.broadcast_to(evaluate(expression, numbers), (len(x),))
-    return values.astype(x.dtype)
+    zeros = x.vector(np.zeros(len(x)))
+    numbers = {number: _own_number(number, x, zeros) for number in numbers_of(expression)}
+    values = evaluate(expression, numbers, zeros if is_tensor(zeros) else None)
+    return to_precision(zeros + values, x.dtype)
 
 
-def _own_number(number: Number, x: VectorPoints) -> np.ndarray:
+def _own_number(number: Number, x: VectorPoints, zeros: Array) -> Array:
     if number.kind == "squared_distance":
-        return np.zeros(len(x))
+        return zeros
     if number.kind in COORDINATE_KINDS:
-        combine = np.sum if number.kind == "coordinate_sum" else np.prod
 
-        def combined(block: VectorPoints) -> np.ndarray:
-            rows = block.seen(number.view, np.float64)
-            return combine(_terms(number, rows, rows), axis=-1)
+        def combined(block: VectorPoints) -> Array:
+            rows: Any = block.seen(number.view, np.float64)
+            terms = _terms(number, rows, rows)
+            return terms.sum(-1) if number.kind == "coordinate_sum" else terms.prod(-1)
 
         return x.over_blocks(combined)
     norms = x.squared_norms(number.view)
-    return np.sqrt(norms) if number.kind in ("x_length", "y_length") else norms
+    return namespace(norms).sqrt(norms) if number.kind in ("x_length", "y_length") else norms
 
 
-class Reference:
+class Reference(Differentiable):
     """K(X, Y) in float64, stored for every product: the execution that others are compared with."""
-
-    strip_bytes = 8 << 20  # of slopes at some points, which gradients take together
 
     def __init__(self, kernel: EvaluableKernel, x: PointSet, y: PointSet) -> None:
         self.kernel, self.x, self.y = kernel, x, y
@@ -87,40 +88,19 @@ class Reference:
         expression = self.kernel.expression()
         if expression is None:
             return np.asarray(self.kernel.block(self.x, self.y), np.float64)
-        return block(expression, self.x, self.y)  # type: ignore[arg-type]
+        return block(expression, self.x, self.y)
 
     def diagonal(self) -> np.ndarray:
         expression = self.kernel.expression()
         if expression is None:
             return np.asarray(self.kernel.diagonal(self.x), np.float64)
-        return diagonal(expression, self.x)  # type: ignore[arg-type]
-
-    def gradient(self, values: np.ndarray) -> np.ndarray:
-        from mercer.evaluation import gradients
-
-        if self.kernel.expression() is None:
-            return gradients.from_blocks(self.kernel, self.x, self.y, values)
-        return gradients.gradient(self, values)
-
-    def parameter_gradient(
-        self, left: np.ndarray, right: np.ndarray | None = None, names: Names = None
-    ) -> dict[str, Any]:
-        from mercer.evaluation import parameter_gradients
-
-        return parameter_gradients.parameter_gradient(self, left, right, names)
+        return diagonal(expression, self.x)
 
     def values_of(self, expression: Expression, x: Any, y: Any) -> np.ndarray:
-        """All values of an expression, stored."""
         return block(expression, x, y)
 
     def product_with(self, expression: Expression, values: np.ndarray) -> np.ndarray:
-        """E V, E being the matrix of the values of an expression."""
-        return block(expression, self.x, self.y) @ values  # type: ignore[arg-type]
-
-    def evaluate(self, term: Expression, numbers: Any) -> np.ndarray:
-        """The value of a term in coordinates."""
-        with np.errstate(divide="ignore", invalid="ignore"):
-            return evaluate(term, numbers)
+        return block(expression, self.x, self.y) @ values
 
     def plan(self, columns: int) -> Plan:
         n, m = len(self.x), len(self.y)

@@ -6,6 +6,7 @@ Each verb is a sum over pairs of blocks, in a fixed order, of what the device gi
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any
 
 from mercer.arrays import Array, namespace, to_precision, zeros
@@ -23,26 +24,22 @@ from mercer.points import PointSet
 from mercer.runtime.budget import Memory
 
 
+@dataclass(eq=False)
 class Streamed:
     """The verbs of an execution by blocks of rows, of columns, or of both."""
 
-    def __init__(
-        self,
-        kernel: EvaluableKernel,
-        x: PointSet,
-        y: PointSet,
-        dtype: Any,
-        memory: Memory = None,
-        precision: str | None = None,
-    ) -> None:
-        self.kernel, self.x, self.y, self.dtype = kernel, x, y, dtype
-        self.memory, self.precision = memory, precision
+    kernel: EvaluableKernel
+    x: PointSet
+    y: PointSet
+    dtype: Any
+    memory: Memory = None
+    precision: str | None = None
 
     def _inside(self, rows: PointSet, columns: PointSet) -> Execution:
         from mercer.evaluation.dispatch import execution_for
 
-        given = self.dtype, self.memory, self.precision
-        return execution_for(self.kernel, rows, columns, *given)
+        more = self.dtype, self.memory, self.precision
+        return execution_for(self.kernel, rows, columns, *more)
 
     def _pairs(self) -> Iterator[tuple[slice, slice, Execution]]:
         """Places of rows and of columns, and the execution of the block."""

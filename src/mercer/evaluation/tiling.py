@@ -3,22 +3,26 @@
 `Tiled` knows nothing of kernels: a subclass packs stripes of rows and tiles of columns, and fills
 or reduces the block between them. Every sum is taken in an order that depends on the sizes alone,
 so results are bit-identical for any number of threads and any budget.
+
+In a row pass Kᵀ M(K V) each kernel value is computed once and used on both sides. Where M is affine
+in each row and pair numbers are computed in registers, compiled code holds a few rows of K in the
+cache. Any other M is called for strips of K, which are stored one at a time.
 """
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from contextlib import nullcontext
-from dataclasses import dataclass
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, replace
 from functools import cache, cached_property
 from typing import Any
 
 import numpy as np
 
-from mercer.evaluation.execution import Plan, RowMap, RowPass
+from mercer.evaluation.execution import Affine, Plan, RowMap, RowPass
+from mercer.evaluation.gradients import Differentiable
 from mercer.evaluation.program import EvaluableKernel
-from mercer.evaluation.row_pass import row_pass, row_pass_memory
 from mercer.linalg.thin import thin_product
 from mercer.points import PointSet
 from mercer.runtime.budget import MEGABYTE, Memory, free_memory, in_words, memory_budget
@@ -65,7 +69,7 @@ class Scratch(threading.local):
         return self.memory[: n * m].reshape(n, m)
 
 
-class Tiled:
+class Tiled(Differentiable):
     """K(X, Y) on the host: tiles are computed, reduced and forgotten.
 
     A subclass sets `stripe` (rows of a stripe), `tile` (columns of a tile), `row_bytes` (of a
@@ -77,7 +81,7 @@ class Tiled:
     distances = ""  # how distances are obtained, in words
     parallel = True  # whether several threads may compute at once
     costly = True  # whether computing a value costs more than copying it
-    compiled = False  # whether subnormal numbers count as zero, as in compiled code
+    in_registers = False  # whether there is a `compiled_row_pass`
     stripe: int
     tile: int
     row_bytes: int
@@ -125,6 +129,20 @@ class Tiled:
         out_columns: np.ndarray,
     ) -> None:
         """Add block @ v to out and block.T @ w to out_columns."""
+        raise NotImplementedError
+
+    def compiled_row_pass(
+        self,
+        rows: Any,
+        columns: Any,
+        lines: np.ndarray,
+        row_map: Affine,
+        values: np.ndarray | None,
+    ) -> np.ndarray:
+        """Kᵀ(w ∘ (K V + B)) of these rows, a line for each column; `lines` is Vᵀ.
+
+        `values` receives K V where it is an array.
+        """
         raise NotImplementedError
 
     def _transposed(self) -> Tiled:
@@ -304,15 +322,90 @@ class Tiled:
             run(meet, pairs, threads)
         return (by_rows + by_columns).astype(self.dtype)
 
-    # ---- Kᵀ M(K V), and the matrix itself ------------------------------------------------------
+    # ---- Kᵀ M(K V) -----------------------------------------------------------------------------
 
     def row_pass(self, values: np.ndarray, row_map: RowMap) -> RowPass:
-        if 0 in (*self.shape, values.shape[1]):
-            mapped = row_map(0, len(self.x), np.zeros((len(self.x), values.shape[1]), self.dtype))
-            nothing = np.zeros((len(self.y), mapped.product.shape[1]))
-            return RowPass(nothing, mapped.sums, mapped.values)
-        threads = self.threads(*row_pass_memory(self, values.shape[1]))
-        return row_pass(self, values, row_map, threads)
+        """Strips are added in float64, and the sum is left so: K_MM is solved with its digits."""
+        (n, m), columns = self.shape, values.shape[1]
+        if 0 in (n, m, columns):
+            mapped = row_map(0, n, np.zeros((n, columns), self.dtype))
+            return RowPass(np.zeros((m, mapped.product.shape[1])), mapped.sums, mapped.values)
+        threads = self.threads(*self.row_pass_memory(columns))
+        parts = spans(n, -(-n // self._parts(columns)))
+        large = n * m >= self.tuning.compiled_values
+        if isinstance(row_map, Affine) and self.in_registers and large:
+            return self._in_cache(values, row_map, parts, threads)
+        return self._by_strips(values, row_map, parts, threads)
+
+    def row_pass_memory(self, columns: int) -> tuple[int, int]:
+        """Bytes that a row pass takes in all, and for each thread, beside its input and output."""
+        n, m = self.shape
+        partial = min(n, self._parts(columns)) * 8 * m * columns
+        each = min(self._strip(), n) * (self.row_bytes + m * self.dtype.itemsize)
+        return m * self.column_bytes + partial, each
+
+    def _parts(self, columns: int) -> int:
+        """In how many parts rows are summed, each with a sum of its own."""
+        size = 8 * self.shape[1] * columns
+        return int(max(1, min(self.tuning.segments, self.tuning.partial_bytes // max(1, size))))
+
+    def _strip(self) -> int:
+        """Rows of a strip of K."""
+        rows = self.tuning.strip_bytes // max(1, self.shape[1] * self.dtype.itemsize)
+        return int(min(self.stripe, max(self.tuning.least_strip, rows // 8 * 8)))
+
+    def _by_strips(
+        self, values: np.ndarray, row_map: RowMap, parts: list[Span], threads: int
+    ) -> RowPass:
+        n, m = self.shape
+        sums, store = Sums(row_map, len(parts), n), self.column_store()
+        rows = min(self._strip(), parts[0][1] - parts[0][0])
+        free: list[np.ndarray] = []  # strips that no thread uses now: fresh memory costs time
+
+        def add(i: int) -> None:
+            block = free.pop() if free else np.empty((rows, m), self.dtype)
+            for start, stop in spans(parts[i][1], rows, parts[i][0]):
+                strip, packed = block[: stop - start], self.rows(start, stop)
+                image = np.zeros((stop - start, values.shape[1]), values.dtype)
+                for a, b in spans(m, self.tile):
+                    self.fill(packed, store(a, b), strip, 0, a)
+                    image += strip_product(strip[:, a:b], values[a:b])  # while it is in the cache
+                sums.add(i, start, strip, image)
+            free.append(block)
+
+        with single_threaded_blas():
+            run(add, range(len(parts)), threads)
+        return sums.total()
+
+    def _in_cache(
+        self, values: np.ndarray, row_map: Affine, parts: list[Span], threads: int
+    ) -> RowPass:
+        """By compiled code. In float32 w is brought to size 1 by a power of 2.
+
+        Shares of many rows times small values of a kernel would else be too small for float32.
+        """
+        n, m = self.shape
+        lines, exponent = np.ascontiguousarray(values.T), 0
+        if values.dtype == np.float32:
+            exponent = int(np.frexp(np.abs(row_map.factors).max(initial=0.0))[1])
+            row_map = replace(row_map, factors=np.ldexp(row_map.factors, -exponent))
+        partial: list[Any] = [None] * len(parts)
+        columns = self.columns(0, m)
+        image = np.empty((n, len(lines) // (1 + row_map.split))) if row_map.keep_values else None
+
+        def add(i: int) -> None:
+            total: Any = 0.0
+            for start, stop in spans(parts[i][1], self.stripe, parts[i][0]):
+                place = None if image is None else image[start:stop]
+                rows, part = self.rows(start, stop), row_map.part(start, stop)
+                total = total + self.compiled_row_pass(rows, columns, lines, part, place)
+            partial[i] = total
+
+        run(add, range(len(parts)), threads)
+        total = np.asarray(sum(partial[1:], partial[0]), np.float64)
+        return RowPass(np.ldexp(total, exponent).T, None, image)
+
+    # ---- the matrix itself ---------------------------------------------------------------------
 
     def block(self) -> np.ndarray:
         """K, stored. Where it is symmetric and costly, each block is computed once and mirrored."""
@@ -369,3 +462,69 @@ def tournament(players: int) -> list[list[tuple[int, int]]]:
         count = players // 2 if 2 * distance == players else players
         rounds.append([(i, (i + distance) % players) for i in range(count)])
     return rounds
+
+
+# ---- sums of a row pass --------------------------------------------------------------------------
+
+
+class Sums:
+    """The sums of a row pass, in parts that do not depend on threads, and rows to hand back."""
+
+    def __init__(self, row_map: RowMap, parts: int, rows: int) -> None:
+        self.row_map, self.rows, self.lock = row_map, rows, threading.Lock()
+        self.products: list[Any] = [0.0] * parts
+        self.sums: list[Any] = [None] * parts
+        self.values: np.ndarray | None = None
+
+    def add(self, part: int, start: int, strip: np.ndarray, image: np.ndarray) -> None:
+        """Add what a strip of rows of K gives, from row `start` on; `image` holds K V."""
+        stop = start + len(strip)
+        mapped = self.row_map(start, stop, image)
+        inner = np.asarray(mapped.product, strip.dtype)
+        self.products[part] = self.products[part] + transposed_product(strip, inner)
+        if mapped.sums is not None:
+            before = self.sums[part]
+            self.sums[part] = mapped.sums if before is None else before + mapped.sums
+        if mapped.values is not None:
+            with self.lock:
+                if self.values is None:
+                    shape = self.rows, *mapped.values.shape[1:]
+                    self.values = np.empty(shape, mapped.values.dtype)
+            self.values[start:stop] = mapped.values
+
+    def total(self) -> RowPass:
+        """The parts, added in order."""
+        products = np.asarray(sum(self.products[1:], self.products[0]), np.float64)
+        given = [part for part in self.sums if part is not None]
+        return RowPass(products, sum(given[1:], given[0]) if given else None, self.values)
+
+
+def strip_product(strip: np.ndarray, values: np.ndarray) -> np.ndarray:
+    """K V; two or three columns one by one, which reads a strip more often and copies it never.
+
+    Subnormal numbers are taken for zero, as in compiled code: with them processors are slower by a
+    factor of ten and more.
+    """
+    with _flushed():
+        if values.shape[1] not in (2, 3):
+            return np.asarray(strip @ values)
+        return np.stack([strip @ column for column in values.T.copy()], axis=1)
+
+
+def transposed_product(strip: np.ndarray, inner: np.ndarray) -> np.ndarray:
+    """KᵀU in float64. In float32 U is brought to size 1 by a power of 2, which rounds nothing.
+
+    Otherwise small values of a kernel times small shares of rows would be subnormal.
+    """
+    with _flushed():
+        if inner.dtype != np.float32:
+            return np.asarray((inner.T @ strip).T, np.float64)
+        exponent = int(np.frexp(np.abs(inner).max(initial=0.0))[1])
+        small = np.ldexp(inner, -exponent)
+        return np.ldexp((small.T @ strip).T.astype(np.float64), exponent)
+
+
+def _flushed() -> AbstractContextManager[None]:
+    from mercer.evaluation.cpu.panels import flushed  # loads numba
+
+    return flushed()

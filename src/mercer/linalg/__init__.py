@@ -13,9 +13,8 @@ from mercer.linalg.eigen import (
     qr,
     symmetric_solve,
 )
-from mercer.linalg.factors import Factor, cholesky
+from mercer.linalg.factors import Factor, cholesky, triangular_solve
 from mercer.linalg.matrices import shift_diagonal
-from mercer.linalg.triangles import triangular_solve
 
 __all__ = [
     "Eigenpairs",

@@ -1,4 +1,4 @@
-"""Cholesky factors, with the smallest jitter that works."""
+"""Cholesky factors, with the smallest jitter that works, and triangular systems."""
 
 from __future__ import annotations
 
@@ -22,7 +22,6 @@ from mercer.linalg.matrices import (
     shifted,
 )
 from mercer.linalg.panels import TUNING, Tuning, factor_lower_triangle
-from mercer.linalg.triangles import Triangle, triangular_solve
 from mercer.runtime.threads import spans
 
 TOGETHER = 512  # columns of an inverse that are treated at a time
@@ -75,7 +74,7 @@ class Factor:
     def other_half_solve(self, b: Array) -> Array:
         """L⁻ᵀ b."""
         if self.by_panels(b):
-            return self._panels.transposed_solve(b)
+            return self._panels.solve(b, transposed=True)
         return triangular_solve(self.lower, b, transposed=True)
 
     def by_panels(self, b: Array) -> bool:
@@ -280,3 +279,100 @@ def _first_failing_order(matrix: Array) -> int:
     return orders[
         bisect_left(orders[:-1], True, key=lambda k: _lower_or_none(matrix[:k, :k]) is None)
     ]
+
+
+# ---- triangular systems --------------------------------------------------------------------------
+
+
+def triangular_solve(
+    matrix: Array,
+    b: Array,
+    *,
+    lower: bool = True,
+    transposed: bool = False,
+    overwrite: bool = False,
+) -> Array:
+    """Solve T x = b, or Tᵀ x = b where `transposed`, for a triangular T and one or many columns b.
+
+    Only the lower triangle of T is read, or the upper one where `lower` is False. With `overwrite`
+    x may take the memory of b, as it does for columns of NumPy that lie one after the other.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> L, b = np.asarray([[2.0, 0.0], [1.0, 3.0]]), np.asarray([2.0, 7.0])
+    >>> bool(np.allclose(L @ triangular_solve(L, b), b))
+    True
+    >>> bool(np.allclose(L.T @ triangular_solve(L, b, transposed=True), b))
+    True
+    """
+    require_matrix(matrix, finite=False)
+    matrix, b = of_one_type(matrix, b)
+    xp = namespace(matrix)
+    sizes = xp.abs(diagonal(matrix))
+    if bool(xp.any(sizes == 0)):
+        row = int(xp.argmin(sizes))
+        raise ValueError(
+            f"Expected a triangular matrix without zeros on its diagonal, got one in row {row}: "
+            "write symmetric_solve(matrix, b) where the matrix is singular."
+        )
+    if xp is np:
+        return scipy.linalg.solve_triangular(
+            matrix, b, lower=lower, trans=int(transposed), overwrite_b=overwrite, check_finite=False
+        )
+    if not hasattr(xp.linalg, "solve_triangular"):  # the standard has none, torch has
+        triangle = xp.tril(matrix) if lower else xp.triu(matrix)
+        return xp.linalg.solve(triangle.T if transposed else triangle, b)
+    triangle, upper = (matrix.T, lower) if transposed else (matrix, not lower)
+    columns = b if b.ndim == 2 else b[:, None]
+    return xp.reshape(xp.linalg.solve_triangular(triangle, columns, upper=upper), b.shape)
+
+
+class Triangle:
+    """A lower triangular tensor whose blocks on the diagonal are inverted beforehand.
+
+    A solve for a few columns then reads the triangle once, where substitution waits for one row
+    after the other. What the inverses lose is won back by one step of refinement, unless it is not
+    `refined`.
+    """
+
+    def __init__(
+        self, lower: Array, panel: int = TUNING.device_panel, *, refined: bool = True
+    ) -> None:
+        xp, self.lower, self.refined = namespace(lower), lower, refined
+        self.spans = spans(len(lower), panel)
+        self.inverses = [
+            xp.linalg.solve_triangular(lower[a:b, a:b], identity(b - a, lower), upper=False)
+            for a, b in self.spans
+        ]
+
+    def solve(self, b: Array, transposed: bool = False) -> Array:
+        """L⁻¹b, or L⁻ᵀb, for columns b."""
+        x = self._substituted(b, transposed)
+        if not self.refined:
+            return x
+        return x + self._substituted(b - self._product(x, transposed), transposed)
+
+    def _product(self, x: Array, transposed: bool) -> Array:
+        """Lx, or Lᵀx: whatever stands above the diagonal is not read."""
+        parts, xp = [], namespace(x)
+        for a, b in self.spans:
+            square = xp.tril(self.lower[a:b, a:b])
+            if transposed:
+                parts.append(self.lower[b:, a:b].T @ x[b:] + square.T @ x[a:b])
+            else:
+                parts.append(self.lower[a:b, :a] @ x[:a] + square @ x[a:b])
+        return xp.concat(parts)
+
+    def _substituted(self, right: Array, transposed: bool) -> Array:
+        """Panel after panel, from the last to the first where transposed."""
+        x, panels = (
+            namespace(right).zeros_like(right),
+            [*zip(self.spans, self.inverses, strict=True)],
+        )
+        for (a, b), inverse in reversed(panels) if transposed else panels:
+            if transposed:
+                x[a:b] = inverse.T @ (right[a:b] - self.lower[b:, a:b].T @ x[b:])
+            else:
+                x[a:b] = inverse @ (right[a:b] - self.lower[a:b, :a] @ x[:a])
+        return x

@@ -73,14 +73,6 @@ def factor_in_panels(columns: np.ndarray, panel: int) -> int:
     """Overwrite the lower triangle of A, stored by columns, by L with LLᵀ = A; leave the upper one.
 
     Returns 0, or the order of the first leading minor that is not positive.
-
-    >>> A = np.asfortranarray([[4.0, 2.0, 0.0], [2.0, 5.0, 2.0], [0.0, 2.0, 5.0]])
-    >>> factor_in_panels(A, panel=2)
-    0
-    >>> np.tril(A)
-    array([[2., 0., 0.],
-           [1., 2., 0.],
-           [0., 1., 2.]])
     """
     for start in range(0, len(columns), panel):
         stop = min(start + panel, len(columns))
@@ -160,14 +152,7 @@ def solve_rows(lower: np.ndarray, rows: np.ndarray, tuning: Tuning = TUNING) -> 
 
 
 def clear_small(array: np.ndarray, tuning: Tuning = TUNING) -> None:
-    """Put zeros for what is below 2⁻⁶⁰ in float32, so that no product is subnormal.
-
-    >>> import numpy as np
-    >>> small = np.array([[1.0, 1e-30]], np.float32)
-    >>> clear_small(small)
-    >>> small.tolist()
-    [[1.0, 0.0]]
-    """
+    """Put zeros for what is below 2⁻⁶⁰ in float32, so that no product is subnormal."""
     if array.dtype != np.float32:
         return
     lines = array.T if array.flags.f_contiguous else array

@@ -19,9 +19,19 @@ Quantile(level=0.9)
 """
 
 from mercer.losses.base import Loss, MarginLoss, QuadraticConjugate, ResidualLoss
-from mercer.losses.margin import Hinge, Logistic, Perceptron, SquaredHinge
 from mercer.losses.multinomial import Multinomial, one_hot
-from mercer.losses.regression import Absolute, EpsilonInsensitive, Huber, Poisson, Quantile, Squared
+from mercer.losses.named import (
+    Absolute,
+    EpsilonInsensitive,
+    Hinge,
+    Huber,
+    Logistic,
+    Perceptron,
+    Poisson,
+    Quantile,
+    Squared,
+    SquaredHinge,
+)
 
 __all__ = [
     "Absolute",

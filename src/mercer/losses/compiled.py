@@ -143,30 +143,14 @@ def dual_term(address, parameters, y, cost, a):  # type: ignore[no-untyped-def]
 
 
 @inner
-def dual_step(address, parameters, linear, curvature, y, cost, a, low, high):  # type: ignore[no-untyped-def]
-    """The d that minimises linear·d + ½curvature·d² + g(a + d) for low < a + d < high.
-
-    Newton's method inside a bracket, for the increasing linear + curvature·d + g'(a + d). It stays
-    off the bounds by a few rounding units, as g' may be infinite there.
-    """
-    left, right = off(low, 1.0) - a, off(high, -1.0) - a
-    d = 0.0
-    for _ in range(NEWTON_STEPS):
-        _, slope, bent = dual_term(address, parameters, y, cost, a + d)
-        total = linear + curvature * d + slope
-        left, right = (left, d) if total > 0.0 else (d, right)
-        following = inside(d - total / (curvature + bent), left, right, a)
-        moved, d = abs(following - d), following
-        if moved <= 1e-15 * (abs(a) + abs(d)):
-            break
-    return d
-
-
-@inner
 def dual_pair_step(  # type: ignore[no-untyped-def]
     address, parameters, linear, curvature, y, cost, a, low, high, y_b, cost_b, b, low_b, high_b
 ):
-    """The d that minimises linear·d + ½curvature·d² + g_a(a + d) + g_b(b − d) within bounds."""
+    """The d that minimises linear·d + ½curvature·d² + g_a(a + d) + g_b(b − d) within bounds.
+
+    Newton's method inside a bracket, for the increasing derivative. It stays off the bounds by a
+    few rounding units, as g' may be infinite there.
+    """
     left = max(off(low, 1.0) - a, b - off(high_b, -1.0))
     right = min(off(high, -1.0) - a, b - off(low_b, 1.0))
     d = 0.0
@@ -180,6 +164,18 @@ def dual_pair_step(  # type: ignore[no-untyped-def]
         if moved <= 1e-15 * (abs(a) + abs(d)):
             break
     return d
+
+
+@inner
+def dual_step(address, parameters, linear, curvature, y, cost, a, low, high):  # type: ignore[no-untyped-def]
+    """The d that minimises linear·d + ½curvature·d² + g(a + d) for low < a + d < high.
+
+    It is a pair whose other one has no weight and no bounds.
+    """
+    none, most = 0.0, np.inf
+    return dual_pair_step(
+        address, parameters, linear, curvature, y, cost, a, low, high, none, none, none, -most, most
+    )
 
 
 @inner

@@ -19,13 +19,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from mercer.arrays import Array, namespace
-from mercer.evaluation.expression import (
-    Expression,
-    Operation,
-    Parameter,
-    as_expression,
-    function,
-)
+from mercer.evaluation.expression import Expression, Operation, Parameter, function, nodes_of
 from mercer.evaluation.operations import OPERATIONS, ZERO, Rule, derivative
 from mercer.evaluation.rewrite import constants_first, constants_folded, rewritten
 from mercer.losses import numerics
@@ -42,9 +36,10 @@ Y, F, U = Variable("y"), Variable("f"), Variable("u")
 """The target, the prediction, and the slope that the conjugate is a function of."""
 
 
-def choose(x: Expression, above: Expression | float, otherwise: Expression | float) -> Operation:
-    """The second where x > 0, else the third; at x = 0 its slope is that of the third, too."""
-    return Operation("choose", (x, as_expression(above), as_expression(otherwise)))
+choose = function(
+    "choose",
+    "The second where x > 0, else the third; at x = 0 its slope is that of the third, too.",
+)
 
 
 def positive_part(x: Expression) -> Operation:
@@ -259,34 +254,20 @@ class Code:
 
 def code_of(*expressions: Expression, variables: tuple[Variable, Variable] = (Y, F)) -> Code:
     """Straight-line code for expressions; what they share is computed once."""
-    constants: dict[Parameter, None] = {}
-    operations: dict[Operation, None] = {}
-
-    def visit(node: Expression) -> None:
-        if isinstance(node, Parameter):
-            constants.setdefault(node)
-        elif isinstance(node, Operation) and node not in operations:
-            for argument in node.arguments:
-                visit(argument)
-            operations.setdefault(node)
-
-    for expression in expressions:
-        visit(expression)
+    nodes = dict.fromkeys(node for expression in expressions for node in nodes_of(expression))
+    constants = [node for node in nodes if isinstance(node, Parameter)]
+    operations = [node for node in nodes if isinstance(node, Operation)]
     places = {node: place for place, node in enumerate((*variables, *constants, *operations))}
-    results = tuple(places[node] for node in expressions)
-    first = len(variables) + len(constants)
-    last_use = {places[argument]: node for node in operations for argument in node.arguments}
-    lines = tuple(
-        Line(
-            node.name,
-            tuple(places[argument] for argument in node.arguments),
-            node.exponent,
-            tuple(
-                place
-                for place, user in last_use.items()
-                if user is node and place >= first and place not in results
-            ),
+    last_use = {argument: node for node in operations for argument in node.arguments}
+    lines = []
+    for node in operations:
+        done = (
+            places[argument]
+            for argument in node.arguments
+            if isinstance(argument, Operation) and argument not in expressions
+            if last_use[argument] is node
         )
-        for node in operations
-    )
-    return Code(tuple(constant.value for constant in constants), lines, results)
+        arguments = tuple(places[argument] for argument in node.arguments)
+        lines.append(Line(node.name, arguments, node.exponent, tuple(done)))
+    results = tuple(places[node] for node in expressions)
+    return Code(tuple(constant.value for constant in constants), tuple(lines), results)

@@ -38,11 +38,6 @@ def like(values: Array, f: Array) -> Array:
     return values if values.dtype == f.dtype else xp.astype(values, f.dtype, copy=False)
 
 
-def indicator(condition: Array, f: Array) -> Array:
-    """1 where the condition holds, else 0, in the precision of f."""
-    return namespace(f).astype(condition, f.dtype)
-
-
 def exponential(x: Array) -> Array:
     """e^x, and +∞ without a warning where that is too large to be written.
 
@@ -57,13 +52,7 @@ def exponential(x: Array) -> Array:
 
 
 def sigmoid(x: Array) -> Array:
-    """1/(1 + e^{−x}), with all digits on both sides.
-
-    >>> import numpy as np
-    >>> x = np.array([-700.0, 0.0, 3.0])
-    >>> bool(np.allclose(sigmoid(x), np.exp(x) * sigmoid(-x), rtol=1e-15))
-    True
-    """
+    """1/(1 + e^{−x}), with all digits on both sides."""
     xp = namespace(x)
     small = xp.exp(-xp.abs(x))
     return xp.where(x >= 0, 1.0, small) / (1.0 + small)
@@ -85,11 +74,6 @@ def log_omega(t: Array) -> Array:
     """The root v of v + e^v = t: the logarithm of Wright's ω(t), which is Lambert's W(e^t).
 
     Newton's method from the right, where v ≤ min(t, log max(t, 1)): it falls to the root.
-
-    >>> import numpy as np
-    >>> v = log_omega(np.array([-50.0, 0.5, 1.0, 1e4]))
-    >>> (v + np.exp(v)).round(9).tolist()
-    [-50.0, 0.5, 1.0, 10000.0]
     """
     xp = namespace(t)
     v = xp.minimum(t, xp.log(xp.clip(t, min=1.0)))
@@ -103,11 +87,6 @@ def exponential_root(a: Array, step: Array, level: Array) -> Array:
     """The root z of z + step·e^{z − level} = a, which is a − ω(a − level + log step).
 
     One step of Newton's method in z gives back the digits that a difference of logarithms loses.
-
-    >>> import numpy as np
-    >>> z = exponential_root(np.array([-3.0, 5.0, 1e4]), np.asarray(2.0), np.asarray(1.0))
-    >>> (z + 2.0 * np.exp(z - 1.0)).round(9).tolist()
-    [-3.0, 5.0, 10000.0]
     """
     xp = namespace(a)
     offset = xp.log(step) - level
@@ -125,11 +104,6 @@ def increasing_root(
     Steps end at the bracket, and one that is more than half as long as the one before is replaced
     by the middle of the bracket; so jumps and bad starts cost halvings, and nothing diverges. A
     jump across 0 is a root.
-
-    >>> import numpy as np
-    >>> c = np.array([1.0, 8.0, 27.0])
-    >>> increasing_root(lambda z: (z**3 - c, 3 * z**2), 0 * c, c).round(12).tolist()
-    [1.0, 2.0, 3.0]
     """
     xp = namespace(low)
     eps, huge = float(xp.finfo(low.dtype).eps), float(xp.finfo(low.dtype).max)
@@ -158,11 +132,6 @@ def implicit_step(
     """The root z of z − f + step·slope(z), for an increasing slope: the proximal map at f.
 
     As the slope increases, the root lies between f and f − step·slope(f).
-
-    >>> import numpy as np
-    >>> f = np.array([-3.0, 0.5, 3.0])
-    >>> implicit_step(np.sign, np.zeros_like, f, np.asarray(1.0)).round(12).tolist()
-    [-2.0, 0.0, 2.0]
     """
     xp = namespace(f)
     eps, explicit = float(xp.finfo(f.dtype).eps), f - step * slope(f)

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Protocol, cast
+from typing import Any, cast
 
 import numpy as np
 
@@ -22,8 +21,7 @@ from mercer.evaluation.execution import (
     split_halves,
 )
 from mercer.evaluation.program import EvaluableKernel
-from mercer.evaluation.row_pass import Sums, product
-from mercer.evaluation.tiling import Tiled
+from mercer.evaluation.tiling import Sums, Tiled, strip_product
 from mercer.linalg.thin import thin_product
 from mercer.operators.base import Operator
 from mercer.operators.gram import Gram
@@ -31,33 +29,18 @@ from mercer.points import PointSet
 from mercer.runtime.budget import Memory, memory_budget
 from mercer.runtime.threads import run, single_threaded_blas, spans, thread_count
 
-
-@dataclass(frozen=True)
-class Tuning:
-    """When a cross Gram matrix is stored, and how a stored matrix is cut for threads."""
-
-    stored_share: float = 0.5
-    """Share of the memory budget that a stored K_nM may take; the rest is for the solver."""
-    stored_width: int = 48
-    """Columns of points from which computing a value costs more than reading it again."""
-    rows: int = 1024
-    """Rows of a block of a stored matrix: with 1,000 centres 4 MB in float32, near the cache."""
-    parts: int = 16
-    """In which sums are taken, whatever the number of threads, so that bits do not depend on it."""
-    feature_bytes: int = 8 << 20
-    """Bytes of the features of a block of rows: they stay near the cache until they are used."""
+STORED_SHARE = 0.5  # of the memory budget, for a stored K_nM; the rest is for the solver
+STORED_WIDTH = 48  # columns of points from which computing a value costs more than reading it again
+STRIP = (
+    1024  # rows of a stored matrix at a time: with 1,000 centres 4 MB in float32, near the cache
+)
+PARTS = 16
+"""In which sums are taken, whatever the number of threads, so that bits do not depend on it."""
+FEATURE_BYTES = 8 << 20
+"""Of the features of a block of rows: they stay near the cache until they are used."""
 
 
-TUNING = Tuning()
-
-
-def cross_gram(
-    kernel: EvaluableKernel,
-    x: PointSet,
-    y: PointSet,
-    memory: Memory = None,
-    tuning: Tuning = TUNING,
-) -> Gram:
+def cross_gram(kernel: EvaluableKernel, x: PointSet, y: PointSet, memory: Memory = None) -> Gram:
     """K(X, Y) for many row passes: stored where that is quicker and takes half of the budget.
 
     >>> from mercer.kernels import Linear
@@ -66,11 +49,11 @@ def cross_gram(
     array([1., 1., 0.])
     """
     gram = Gram(kernel, x, y, memory)
-    wide = getattr(x, "width", tuning.stored_width) >= tuning.stored_width
-    return stored_if_small(gram, tuning) if wide else gram
+    wide = getattr(x, "width", STORED_WIDTH) >= STORED_WIDTH
+    return stored_if_small(gram) if wide else gram
 
 
-def stored_if_small(gram: Gram, tuning: Tuning = TUNING) -> Gram:
+def stored_if_small(gram: Gram) -> Gram:
     """The same matrix, in memory where it takes half of the budget at most: for many products.
 
     Of a symmetric matrix on the host one triangle is stored.
@@ -84,15 +67,29 @@ def stored_if_small(gram: Gram, tuning: Tuning = TUNING) -> Gram:
         return gram
     halved = gram.symmetric and isinstance(gram.execution(), Tiled)
     size = gram.shape[0] * gram.shape[1] * gram.dtype.itemsize // (1 + halved)
-    if size > tuning.stored_share * memory_budget(gram.memory):
+    if size > STORED_SHARE * memory_budget(gram.memory):
         return gram
     if halved:
         return HalfStoredGram(gram.kernel, gram.x, memory=gram.memory)
-    return StoredGram(gram.kernel, gram.x, gram.y, gram.memory, tuning)
+    return StoredGram(gram.kernel, gram.x, gram.y, gram.memory)
 
 
 class InMemory(Gram):
     """K(X, Y) in memory for products in its own precision; parts and other ones are computed."""
+
+    stored: Any  # what has the precision of K, and its products with columns
+
+    def __matmul__(self, values: Any) -> Array:
+        columns, back = self._columns(values, self.y)
+        if columns.dtype != self.stored.dtype:
+            return super().__matmul__(values)
+        return back(self.stored @ columns)
+
+    def transposed_product(self, values: Any) -> Array:
+        columns, back = self._columns(values, self.x)
+        if columns.dtype != self.stored.dtype:
+            return super().transposed_product(values)
+        return back(self.stored.T @ columns)
 
     def _computed(self) -> Gram:
         return Gram(self.kernel, self.x, self.y, self.memory, self.precision)
@@ -115,83 +112,19 @@ class StoredGram(InMemory):
     """
 
     def __init__(
-        self,
-        kernel: EvaluableKernel,
-        x: PointSet,
-        y: PointSet | None = None,
-        memory: Memory = None,
-        tuning: Tuning = TUNING,
+        self, kernel: EvaluableKernel, x: PointSet, y: PointSet | None = None, memory: Memory = None
     ) -> None:
         super().__init__(kernel, x, y, memory)
-        self.tuning, self.matrix = tuning, super().dense()
+        self.stored = StoredMatrix(super().dense())
 
     def dense(self) -> Array:
-        return self.matrix
-
-    def __matmul__(self, values: Any) -> Array:
-        columns, back = self._columns(values, self.y)
-        if columns.dtype != self.matrix.dtype:
-            return super().__matmul__(values)
-        return back(_product(self.matrix, columns))
-
-    def transposed_product(self, values: Any) -> Array:
-        columns, back = self._columns(values, self.x)
-        if columns.dtype != self.matrix.dtype:
-            return super().transposed_product(values)
-        return back(_product(self.matrix.T, columns))
+        return self.stored.matrix
 
     def row_pass(self, values: Any, row_map: RowMap) -> RowPass:
         columns, _ = self._columns(values, self.y)
-        if columns.dtype != self.matrix.dtype:
+        if columns.dtype != self.stored.dtype:
             return super().row_pass(values, row_map)
-        return _row_pass(self.matrix, columns, row_map, self.tuning)
-
-
-class StoredMatrix(Operator):
-    """A NumPy array as an operator, for rows that are in no kernel's own coordinates.
-
-    >>> A = StoredMatrix(np.arange(6.0).reshape(3, 2))
-    >>> A @ np.ones(2), A[1:, :].shape
-    (array([1., 5., 9.]), (2, 2))
-    """
-
-    def __init__(self, matrix: np.ndarray, tuning: Tuning = TUNING) -> None:
-        self.matrix, self.tuning = matrix, tuning
-        self.shape, self.dtype = (len(matrix), matrix.shape[1]), matrix.dtype
-
-    def __matmul__(self, values: Any) -> Array:
-        return _product(self.matrix, values.reshape(len(values), -1)).reshape(-1, *values.shape[1:])
-
-    def transposed_product(self, values: Any) -> Array:
-        return self.matrix.T @ values
-
-    def row_pass(self, values: Any, row_map: RowMap) -> RowPass:
-        return _row_pass(self.matrix, values, row_map, self.tuning)
-
-    def dense(self) -> Array:
-        return self.matrix
-
-    def astype(self, dtype: Any) -> StoredMatrix:
-        return StoredMatrix(self.matrix.astype(dtype, copy=False), self.tuning)
-
-    def __getitem__(self, places: Any) -> StoredMatrix:
-        return StoredMatrix(self.matrix[places], self.tuning)
-
-
-def _row_pass(matrix: np.ndarray, columns: Array, row_map: RowMap, tuning: Tuning) -> RowPass:
-    """Aᵀ M(AV) of a stored A: each block of rows is used on both sides while it is near."""
-    n = len(matrix)
-    parts = spans(n, max(1, -(-n // tuning.parts)))
-    sums = Sums(len(parts), n)
-
-    def add(i: int) -> None:
-        for start, stop in spans(parts[i][1], tuning.rows, parts[i][0]):
-            strip = matrix[start:stop]
-            sums.add(i, strip, start, stop, product(strip, columns), row_map)
-
-    with single_threaded_blas():
-        run(add, range(len(parts)), thread_count())
-    return sums.total()
+        return self.stored.row_pass(columns, row_map)
 
 
 class HalfStoredGram(InMemory):
@@ -208,24 +141,61 @@ class HalfStoredGram(InMemory):
         from mercer.evaluation.cpu.triangle import Triangle  # loads the compiler: on first use
 
         super().__init__(kernel, x, memory=memory)
-        self.triangle = Triangle(cast(Tiled, self.execution(counted=True)))
+        self.stored = Triangle(cast(Tiled, self.execution(counted=True)))
+
+
+class StoredMatrix(Operator):
+    """An array as an operator, for rows that are in no kernel's own coordinates.
+
+    >>> A = StoredMatrix(np.arange(6.0).reshape(3, 2))
+    >>> A @ np.ones(2), A[1:, :].shape
+    (array([1., 5., 9.]), (2, 2))
+    """
+
+    def __init__(self, matrix: Array) -> None:
+        self.matrix = matrix
+        self.shape, self.dtype = (len(matrix), matrix.shape[1]), matrix.dtype
+
+    @property
+    def T(self) -> StoredMatrix:
+        return StoredMatrix(self.matrix.T)
 
     def __matmul__(self, values: Any) -> Array:
-        columns, back = self._columns(values, self.y)
-        if columns.dtype != self.triangle.dtype:
-            return super().__matmul__(values)
-        return back(self.triangle.product(columns))
+        columns = values.reshape(len(values), -1)
+        if isinstance(self.matrix, np.ndarray):
+            product = thin_product(self.matrix, columns)
+        else:
+            from mercer.evaluation.gpu.execution import stored_product  # torch, which is there then
+
+            product = stored_product(self.matrix, columns)
+        return product.reshape(-1, *values.shape[1:])
 
     def transposed_product(self, values: Any) -> Array:
-        return self @ values
+        return self.matrix.T @ values
 
+    def row_pass(self, values: Any, row_map: RowMap) -> RowPass:
+        """Aᵀ M(AV): each block of rows is used on both sides while it is near."""
+        n = len(self.matrix)
+        parts = spans(n, max(1, -(-n // PARTS)))
+        sums = Sums(row_map, len(parts), n)
 
-def _product(matrix: Array, columns: Array) -> Array:
-    if isinstance(matrix, np.ndarray):
-        return thin_product(matrix, columns)
-    from mercer.evaluation.gpu.execution import stored_product  # torch, which is there then
+        def add(i: int) -> None:
+            for start, stop in spans(parts[i][1], STRIP, parts[i][0]):
+                strip = self.matrix[start:stop]
+                sums.add(i, start, strip, strip_product(strip, values))
 
-    return stored_product(matrix, columns)
+        with single_threaded_blas():
+            run(add, range(len(parts)), thread_count())
+        return sums.total()
+
+    def dense(self) -> Array:
+        return self.matrix
+
+    def astype(self, dtype: Any) -> StoredMatrix:
+        return StoredMatrix(self.matrix.astype(dtype, copy=False))
+
+    def __getitem__(self, places: Any) -> StoredMatrix:
+        return StoredMatrix(self.matrix[places])
 
 
 class BlockedGram(Operator):
@@ -377,24 +347,8 @@ class MixedPrecision(Operator):
         return to_precision(self.operator.dense(), "float64")
 
 
-class Features(Protocol):
-    """The interface of a feature map that an operator needs."""
-
-    @property
-    def feature_count(self) -> int: ...
-
-    def transform(self, x: Any) -> Array:
-        """φ(x) for every row."""
-
-    def values(self, x: Any, weights: Any) -> Array:
-        """⟨φ(x), w⟩ for every row and every column of weights."""
-
-    def weighted_sum(self, x: Any, coefficients: Any) -> Array:
-        """Σ_i α_i φ(x_i) for every column of coefficients."""
-
-
 class FeatureMatrix(Operator):
-    """Z with the rows φ(x_i) of a feature map, computed by blocks of rows and never stored.
+    """Z with the rows φ(x_i) of a fitted `FeatureMap`, computed by blocks and never stored.
 
     >>> import numpy as np
     >>> from mercer.features import Nystroem
@@ -404,9 +358,9 @@ class FeatureMatrix(Operator):
     True
     """
 
-    def __init__(self, features: Features, x: Any, tuning: Tuning = TUNING) -> None:
+    def __init__(self, features: Any, x: Any) -> None:
         x = admitted(x) if is_collection(x) else x
-        self.features, self.x, self.tuning = features, x, tuning
+        self.features, self.x = features, x
         self.shape = x.shape[0], features.feature_count
         single = str(getattr(x, "dtype", "")).endswith("float32")
         self.dtype = np.dtype(np.float32 if single else np.float64)
@@ -414,7 +368,7 @@ class FeatureMatrix(Operator):
     def astype(self, dtype: Any) -> FeatureMatrix:
         same = np.dtype(dtype) == self.dtype
         x = self.x if same else to_precision(self.x, dtype)
-        return FeatureMatrix(self.features, x, self.tuning)
+        return FeatureMatrix(self.features, x)
 
     @cached_property
     def blocks(self) -> Any:
@@ -441,12 +395,12 @@ class FeatureMatrix(Operator):
         if self.blocks is not None:
             return self.blocks.row_pass(values, row_map)
         n, width = self.shape
-        sums = Sums(1, n)
-        rows = max(1, self.tuning.feature_bytes // (width * self.dtype.itemsize))
+        sums = Sums(row_map, 1, n)
+        rows = max(1, FEATURE_BYTES // (width * self.dtype.itemsize))
         for start, stop in spans(n, rows):
             block = self.features.transform(self.x[start:stop])
-            image = product(block, np.asarray(values, block.dtype))
-            sums.add(0, block, start, stop, image, row_map)
+            image = strip_product(block, np.asarray(values, block.dtype))
+            sums.add(0, start, block, image)
         return sums.total()
 
     def dense(self) -> Array:
@@ -454,13 +408,13 @@ class FeatureMatrix(Operator):
 
     def __getitem__(self, places: Any) -> FeatureMatrix:
         """The features of some rows."""
-        return FeatureMatrix(self.features, self.x[places], self.tuning)
+        return FeatureMatrix(self.features, self.x[places])
 
 
 class FeatureBlock:
     """The features of a block of rows, on a worker, with the verbs of an execution."""
 
-    def __init__(self, rows: np.ndarray, features: Features) -> None:
+    def __init__(self, rows: np.ndarray, features: Any) -> None:
         self.matrix = FeatureMatrix(features, rows)
         self.product, self.row_pass = self.matrix.__matmul__, self.matrix.row_pass
         self.transposed_product = self.matrix.transposed_product

@@ -5,6 +5,8 @@ length, for a slice and for a selection.
 """
 
 from mercer.points.kinds import (
+    ALL_COLUMNS,
+    Column,
     DensePoints,
     HostedPoints,
     HostPoints,
@@ -13,11 +15,11 @@ from mercer.points.kinds import (
     PointSet,
     SparsePoints,
     VectorPoints,
+    View,
     check_finite,
     is_point_set,
 )
 from mercer.points.reading import as_objects, as_points, as_vectors, check_column_names, is_frame
-from mercer.points.views import ALL_COLUMNS, Column, View
 
 __all__ = [
     "ALL_COLUMNS",

@@ -1,4 +1,4 @@
-"""The kinds of point sets: their common interface, and those in the memory of the host."""
+"""The kinds of point sets: their common interface, those of the host, and what kernels see."""
 
 from __future__ import annotations
 
@@ -11,14 +11,70 @@ from typing import Any, Protocol, Self, TypeGuard, runtime_checkable
 import numpy as np
 import scipy.sparse
 
-from mercer.arrays import Array, as_numpy, beside
-from mercer.points.views import ALL_COLUMNS, Column, View
+from mercer.arrays import Array, as_numpy, beside, namespace
 from mercer.runtime.budget import free_memory
 from mercer.runtime.machine import CPU, Machine
 
 SINGLE, DOUBLE = np.dtype(np.float32), np.dtype(np.float64)
 FIRST_COLUMN, AS_IT_IS = itemgetter((slice(None), 0)), itemgetter(...)
 CHECKED_ROWS = 65536  # rows that are looked at together when values are checked
+
+
+Column = int | str
+
+
+@dataclass(frozen=True)
+class View:
+    """What a kernel takes of a point, step by step.
+
+    It selects some columns (None: all), multiplies by a matrix (rows of numbers), multiplies each
+    coordinate by its scale, and with `unit` divides by the length; a point at 0 stays there.
+    """
+
+    columns: tuple[Column, ...] | None = None
+    scales: tuple[float, ...] | None = None
+    unit: bool = False
+    matrix: tuple[tuple[float, ...], ...] | None = None
+
+    @property
+    def deferred_scales(self) -> tuple[float, ...] | None:
+        """Scales that can wait until differences were taken, which keeps their digits."""
+        return None if self.unit else self.scales
+
+    @property
+    def unscaled(self) -> View:
+        """This view before its deferred scales."""
+        return self if self.unit or self.scales is None else replace(self, scales=None)
+
+    def mapped(self, matrix: np.ndarray) -> View:
+        """This view, taken of the points A x."""
+        if any(isinstance(column, str) for column in self.columns or ()):
+            raise ValueError("after a linear map columns have no names: select them by number.")
+        rows = matrix if self.columns is None else matrix[np.array(self.columns, dtype=int)]
+        total = rows if self.matrix is None else np.array(self.matrix) @ rows
+        return replace(self, columns=None, matrix=tuple(map(tuple, total.tolist())))
+
+    def restricted(self, columns: tuple[Column, ...]) -> View:
+        """This view, taken of points that keep only `columns`."""
+        if self.columns is None:
+            return replace(self, columns=columns)
+        return replace(self, columns=tuple(_nested(c, columns) for c in self.columns))
+
+
+def _nested(column: Column, columns: tuple[Column, ...]) -> Column:
+    if isinstance(column, str):
+        if column in columns:
+            return column
+        raise ValueError(f"column {column!r} is not among the selected columns {list(columns)}.")
+    if not -len(columns) <= column < len(columns):
+        raise ValueError(
+            f"column {column} does not exist among the {len(columns)} selected columns "
+            f"{list(columns)}."
+        )
+    return columns[column]
+
+
+ALL_COLUMNS = View()
 
 
 @runtime_checkable
@@ -197,11 +253,11 @@ class VectorPoints(HostPoints):
         """These points followed by the others."""
         raise NotImplementedError
 
-    def over_blocks(self, function: Callable[[Self], np.ndarray]) -> np.ndarray:
+    def over_blocks(self, function: Callable[[Self], Array]) -> Array:
         """A number for each row, computed a block of rows at a time."""
-        starts = range(0, len(self), CHECKED_ROWS)
+        starts = range(0, max(1, len(self)), CHECKED_ROWS)
         parts = [function(self.slice(start, start + CHECKED_ROWS)) for start in starts]
-        return np.concatenate(parts or [np.empty(0)])
+        return namespace(*parts).concat(parts)
 
     def positions(self, columns: Sequence[Column]) -> np.ndarray:
         """The numbers of some columns, which are given by number or by name."""

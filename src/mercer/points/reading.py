@@ -11,6 +11,7 @@ import scipy.sparse
 from mercer.arrays import is_tensor
 from mercer.distributed import is_scattered
 from mercer.points.kinds import (
+    Column,
     DensePoints,
     ObjectPoints,
     PointSet,
@@ -19,7 +20,6 @@ from mercer.points.kinds import (
     check_finite,
     is_point_set,
 )
-from mercer.points.views import Column
 
 
 def as_vectors(data: Any, names: Sequence[Column] = ()) -> VectorPoints:

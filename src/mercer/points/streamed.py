@@ -14,11 +14,9 @@ from typing import Any, Self
 import numpy as np
 import torch
 
-from mercer.points.kinds import DensePoints
+from mercer.points.kinds import DensePoints, View
 from mercer.points.tensors import TensorPoints
-from mercer.points.views import View
 from mercer.runtime.budget import memory_budget
-from mercer.runtime.machine import CARD, TENSORS, Machine
 from mercer.runtime.threads import Span, run, spans, thread_count
 
 
@@ -55,20 +53,8 @@ class StreamedPoints(TensorPoints):
     in_blocks = True
 
     @property
-    def dtype(self) -> np.dtype:
-        return np.dtype(np.float32 if self.rows.dtype == np.float32 else np.float64)
-
-    @property
     def device(self) -> Any:
         return torch.empty(0, device=self.place).device  # with its number
-
-    @property
-    def home(self) -> str:  # type: ignore[override]
-        return str(self.device)
-
-    @property
-    def machine(self) -> Machine:  # type: ignore[override]
-        return CARD if self.device.type == "cuda" else TENSORS
 
     def vector(self, values: Any) -> torch.Tensor:
         values = values if isinstance(values, torch.Tensor) else np.asarray(values)

@@ -9,8 +9,17 @@ import numpy as np
 import torch
 
 from mercer.arrays import beside
-from mercer.points.kinds import DensePoints, SparsePoints, VectorPoints, refuse_values
-from mercer.points.views import View
+from mercer.points.kinds import (
+    AS_IT_IS,
+    DOUBLE,
+    FIRST_COLUMN,
+    SINGLE,
+    DensePoints,
+    SparsePoints,
+    VectorPoints,
+    View,
+    refuse_values,
+)
 from mercer.runtime.machine import CARD, TENSORS, Machine
 
 FLOATS = (torch.float32, torch.float64)
@@ -22,7 +31,7 @@ class TensorPoints(VectorPoints):
 
     @property
     def dtype(self) -> np.dtype:
-        return np.dtype(np.float32 if self.rows.dtype == torch.float32 else np.float64)
+        return SINGLE if str(self.rows.dtype).endswith("float32") else DOUBLE
 
     @property
     def device(self) -> Any:
@@ -30,11 +39,11 @@ class TensorPoints(VectorPoints):
 
     @property
     def home(self) -> str:  # type: ignore[override]
-        return str(self.rows.device)
+        return str(self.device)
 
     @property
     def machine(self) -> Machine:  # type: ignore[override]
-        return CARD if self.rows.device.type == "cuda" else TENSORS
+        return CARD if self.device.type == "cuda" else TENSORS
 
     def vector(self, values: Any) -> torch.Tensor:
         """Numbers of any library as a tensor on the device of the points."""
@@ -48,9 +57,7 @@ class TensorPoints(VectorPoints):
         wide = dtype == np.float64 or tensor.dtype == torch.float64
         columns = tensor[:, None] if tensor.ndim == 1 else tensor
         columns = columns.to(torch.float64 if wide else torch.float32).contiguous()
-        if tensor.ndim == 1:
-            return columns, lambda result: result[:, 0]
-        return columns, lambda result: result
+        return columns, FIRST_COLUMN if tensor.ndim == 1 else AS_IT_IS
 
     def free_memory(self) -> int:
         """Bytes that are free on the device, those included that torch holds for itself."""

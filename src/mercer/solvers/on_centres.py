@@ -21,7 +21,7 @@ from mercer.arrays import Array, beside, inner, namespace, to_precision, zeros
 from mercer.errors import NotPositiveDefiniteError
 from mercer.linalg.panels import clear_small, solve_rows
 from mercer.losses import Loss, Squared
-from mercer.losses.smoothed import Smoothed
+from mercer.losses.named import Smoothed
 from mercer.operators import (
     Affine,
     Gram,

@@ -13,6 +13,7 @@ polynomial of degree 4 (relative error 5e-9) or 8 (3e-19).
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
@@ -37,11 +38,7 @@ EXP_LIMIT = {"float32": 87.3, "float64": 708.3}  # beyond, a result would not be
 TWO_THIRDS = {32: 0x3F2AAAAB, 64: 0x3FE5555555555555}  # as bits
 MANTISSA = {32: 23, 64: 52}
 ONE = {32: 0x3F800000, 64: 0x3FF0000000000000}  # as bits
-PIECE_BITS = {32: 4, 64: 5}  # 16 and 32 pieces in an octave
-assert {bits: 1 << count for bits, count in PIECE_BITS.items()} == {
-    32: PIECES["float32"],
-    64: PIECES["float64"],
-}
+PIECE_BITS = {bits: PIECES[f"float{bits}"].bit_length() - 1 for bits in (32, 64)}
 OPTIONS: dict[str, Any] = {
     "forceinline": True,
     "fastmath": {"contract"},
@@ -75,39 +72,63 @@ class _Bits:
         return self.builder.ashr(above, self.shift)
 
 
-@intrinsic
-def _scaled(typing_context: Any, value: Any, rounded: Any) -> Any:
+def _of_numbers(count: int, code: Any) -> Any:
+    """An operation on so many numbers of one kind, from what writes its instructions."""
+    if count == 1:
+        return intrinsic(lambda typing_context, x: (x(x), code))
+    return intrinsic(lambda typing_context, x, y: (x(x, x), code))
+
+
+def _on_bits(write: Callable[..., Any]) -> Any:
+    """The same, where `write` is given the bits of the numbers first."""
+
+    def code(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        return write(_Bits(builder, signature), *arguments)
+
+    return _of_numbers(write.__code__.co_argcount - 1, code)
+
+
+def _own_function(name: str, count: int) -> Any:
+    """One of LLVM's own functions of so many numbers, which it can put into vectors."""
+
+    def code(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        number = arguments[0].type
+        kind = ir.FunctionType(number, [number] * len(arguments))
+        full = f"llvm.{name}.{'f32' if isinstance(number, ir.FloatType) else 'f64'}"
+        return builder.call(cgutils.get_or_insert_function(builder.module, kind, full), arguments)
+
+    return _of_numbers(count, code)
+
+
+_rint, _copysign = _own_function("rint", 1), _own_function("copysign", 2)
+
+
+@_on_bits
+def _scaled(bits: _Bits, value: Any, rounded: Any) -> Any:
     """value · 2^n, where the last bits of `rounded` hold n."""
-
-    def code(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        bits = _Bits(builder, signature)
-        exponent = builder.shl(bits.of(arguments[1]), bits.shift)
-        return bits.back(builder.add(bits.of(arguments[0]), exponent))
-
-    return value(value, value), code
+    exponent = bits.builder.shl(bits.of(rounded), bits.shift)
+    return bits.back(bits.builder.add(bits.of(value), exponent))
 
 
-@intrinsic
-def _exponent(typing_context: Any, value: Any) -> Any:
+@_on_bits
+def _exponent(bits: _Bits, value: Any) -> Any:
     """e as a number, where value = 2^e · m and 2/3 ≤ m < 4/3."""
-
-    def code(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        bits = _Bits(builder, signature)
-        return builder.sitofp(bits.exponent(arguments[0]), bits.number)
-
-    return value(value), code
+    return bits.builder.sitofp(bits.exponent(value), bits.number)
 
 
-@intrinsic
-def _mantissa(typing_context: Any, value: Any) -> Any:
+@_on_bits
+def _mantissa(bits: _Bits, value: Any) -> Any:
     """m, where value = 2^e · m and 2/3 ≤ m < 4/3."""
+    exponent = bits.builder.shl(bits.exponent(value), bits.shift)
+    return bits.back(bits.builder.sub(bits.of(value), exponent))
 
-    def code(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        bits = _Bits(builder, signature)
-        exponent = builder.shl(bits.exponent(arguments[0]), bits.shift)
-        return bits.back(builder.sub(bits.of(arguments[0]), exponent))
 
-    return value(value), code
+@_on_bits
+def _within_piece(bits: _Bits, value: Any) -> Any:
+    """Where in its piece a number lies, from 1 to 2."""
+    builder, mask = bits.builder, bits.constant((1 << MANTISSA[bits.size]) - 1)
+    shifted = builder.shl(bits.of(value), bits.constant(PIECE_BITS[bits.size]))
+    return bits.back(builder.or_(builder.and_(shifted, mask), bits.constant(ONE[bits.size])))
 
 
 @intrinsic
@@ -124,19 +145,6 @@ def _piece(typing_context: Any, value: Any, first: Any) -> Any:
         return builder.sext(piece, ir.IntType(64)) if bits.size == 32 else piece
 
     return types.int64(value, types.int64), code
-
-
-@intrinsic
-def _within_piece(typing_context: Any, value: Any) -> Any:
-    """Where in its piece a number lies, from 1 to 2."""
-
-    def code(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        bits = _Bits(builder, signature)
-        mask = bits.constant((1 << MANTISSA[bits.size]) - 1)
-        shifted = builder.shl(bits.of(arguments[0]), bits.constant(PIECE_BITS[bits.size]))
-        return bits.back(builder.or_(builder.and_(shifted, mask), bits.constant(ONE[bits.size])))
-
-    return value(value), code
 
 
 def _tabulated(number: Any, name: str) -> dict[str, Any]:
@@ -246,23 +254,6 @@ def _roots_and_steps(number: Any, name: str) -> dict[str, Any]:
         return one if x > zero else (half if x == zero else zero)
 
     return {"reciprocal_root": reciprocal_root, "step": step}
-
-
-def _own_function(name: str, count: int) -> Any:
-    """One of LLVM's own functions of so many numbers, which it can put into vectors."""
-
-    def code(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        number = arguments[0].type
-        kind = ir.FunctionType(number, [number] * len(arguments))
-        full = f"llvm.{name}.{'f32' if isinstance(number, ir.FloatType) else 'f64'}"
-        return builder.call(cgutils.get_or_insert_function(builder.module, kind, full), arguments)
-
-    if count == 1:
-        return intrinsic(lambda typing_context, x: (x(x), code))
-    return intrinsic(lambda typing_context, x, y: (x(x, x), code))
-
-
-_rint, _copysign = _own_function("rint", 1), _own_function("copysign", 2)
 
 
 def _angles(number: Any, name: str) -> dict[str, Any]:

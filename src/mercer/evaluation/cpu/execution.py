@@ -2,42 +2,60 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from mercer.evaluation import gradients, parameter_gradients, reference
+from mercer.evaluation import reference
 from mercer.evaluation.cpu import loops
-from mercer.evaluation.cpu.moments import coordinate_moments
 from mercer.evaluation.cpu.operands import OperandPlan, Packed, operand_plan
+from mercer.evaluation.cpu.source import moments_of
 from mercer.evaluation.cpu.vectors import panel_width
-from mercer.evaluation.execution import Affine, Names
-from mercer.evaluation.expression import Expression, Number, Parameter, numbers_of
-from mercer.evaluation.operations import evaluate
+from mercer.evaluation.execution import Affine
+from mercer.evaluation.expression import Expression, Parameter, numbers_of
 from mercer.evaluation.program import EvaluableKernel, Program, lower
 from mercer.evaluation.tiling import TUNING, Tiled, Tuning
-from mercer.points import DensePoints, SparsePoints, VectorPoints
-from mercer.runtime.budget import MEGABYTE, Memory
-from mercer.runtime.threads import spans
+from mercer.points import DensePoints, SparsePoints
+from mercer.runtime.budget import Memory
+from mercer.runtime.threads import Span, run, spans, thread_count
+
+THREAD_ROWS = 32  # of slopes that a thread takes at a time
 
 
 @dataclass
 class Side:
-    """Some rows or columns: how many points, packed for each operand, and their norms."""
+    """Some rows or columns: how many points, packed for each operand, and their norms.
+
+    Norms are ‖x‖² or ‖x‖ in every view that needs it, a line for each.
+    """
 
     count: int
     operands: list[Packed]
     norms: np.ndarray
 
 
+def _packing(form: str) -> Any:
+    """The method that packs some rows, or some columns."""
+
+    def packed(self: Cpu, start: int, stop: int) -> Side:
+        points, numbers = self.sides[form]
+        operands = []
+        for operand, centre in zip(self.operands.each, self.centres, strict=True):
+            operands.append(getattr(operand, form)(points, start, stop, centre))
+        norms = np.empty((len(numbers), stop - start), self.dtype)
+        for i, number in enumerate(numbers):
+            values = points.slice(start, stop).squared_norms(number.view)
+            norms[i] = np.sqrt(values) if number.kind in ("x_length", "y_length") else values
+        return Side(stop - start, operands, norms)
+
+    return packed
+
+
 class Cpu(Tiled):
     """K(X, Y) of a program: pair numbers, kernel values and reduction in one compiled pass."""
 
     name = "fused on the CPU"
-    compiled = True
-    strip_bytes = 8 * MEGABYTE  # of slopes at some points, which gradients take together
 
     def __init__(
         self,
@@ -53,7 +71,8 @@ class Cpu(Tiled):
         sparse = isinstance(x, SparsePoints) or isinstance(y, SparsePoints)
         if sparse:  # a sparse side is never made dense
             x, y = x.as_sparse(), y.as_sparse()
-        self.program, self.rows_of, self.columns_of = program, x, y
+        self.program = program
+        self.sides = {"rows": (x, program.x_norms), "columns": (y, program.y_norms)}
         widths = tuple(map(x.width_of, program.views))
         self.operands: OperandPlan = operand_plan(program, widths, sparse, self.dtype.name)
         self.stripe, self.tile = self.operands.stripe, self.operands.tile
@@ -66,32 +85,7 @@ class Cpu(Tiled):
         more = self.dtype, self.memory, self.tuning
         return Cpu(self.kernel, self.program, self.y, self.x, *more)
 
-    def rows(self, start: int, stop: int) -> Side:
-        points, parts = self.rows_of, zip(self.operands.each, self.centres, strict=True)
-        packed = []
-        for operand, centre in parts:
-            packed.append(operand.rows(points, start, stop, centre))
-        norms = np.empty((len(self.program.x_norms), stop - start), self.dtype)
-        if len(norms):
-            self._fill_norms(norms, self.program.x_norms, points.slice(start, stop))
-        return Side(stop - start, packed, norms)
-
-    def columns(self, start: int, stop: int) -> Side:
-        points, parts = self.columns_of, zip(self.operands.each, self.centres, strict=True)
-        packed = []
-        for operand, centre in parts:
-            packed.append(operand.columns(points, start, stop, centre))
-        norms = np.empty((len(self.program.y_norms), stop - start), self.dtype)
-        if len(norms):
-            self._fill_norms(norms, self.program.y_norms, points.slice(start, stop))
-        return Side(stop - start, packed, norms)
-
-    @staticmethod
-    def _fill_norms(norms: np.ndarray, numbers: Sequence[Number], points: VectorPoints) -> None:
-        """‖x‖² or ‖x‖ of some points in every view that needs it, a line for each."""
-        for line, number in zip(norms, numbers, strict=True):
-            values = points.squared_norms(number.view)
-            line[:] = np.sqrt(values) if number.kind in ("x_length", "y_length") else values
+    rows, columns = _packing("rows"), _packing("columns")
 
     def _inputs(self, rows: Side, columns: Side, task: str) -> tuple[Any, ...]:
         """What compiled loops take, described in `loops`; `rows` and `columns` keep it alive."""
@@ -140,10 +134,6 @@ class Cpu(Tiled):
         row_map: Affine,
         values: np.ndarray | None,
     ) -> np.ndarray:
-        """Kᵀ(w ∘ (K V + B)) of these rows, a line for each column; `lines` is Vᵀ.
-
-        `values` receives K V where it is an array.
-        """
         if values is None:
             values = np.empty((rows.count, len(lines) // (1 + row_map.split)))
         padded = -(-columns.count // panel_width(self.dtype)) * panel_width(self.dtype)
@@ -156,26 +146,20 @@ class Cpu(Tiled):
     def diagonal(self) -> np.ndarray:
         if self.program.diagonal is not None:
             return np.full(len(self.x), self.program.diagonal, self.x.dtype)
-        return reference.diagonal(self.program.expression, self.x)  # type: ignore[arg-type]
+        return reference.diagonal(self.program.expression, self.x)
 
     # ---- derivatives ---------------------------------------------------------------------------
 
     def gradient(self, values: np.ndarray) -> np.ndarray:
         if not isinstance(self.x, DensePoints) or not isinstance(self.y, DensePoints):
             raise ValueError("gradients of sparse points are dense: pass X.toarray().")
-        return gradients.gradient(self, values)
-
-    def parameter_gradient(
-        self, left: np.ndarray, right: np.ndarray | None = None, names: Names = None
-    ) -> dict[str, Any]:
-        return parameter_gradients.parameter_gradient(self, left, right, names)
+        return super().gradient(values)
 
     def _of(self, expression: Expression, x: Any, y: Any) -> Cpu:
         """The execution of another expression, on other points."""
         return Cpu(self.kernel, lower(expression), x, y, self.dtype, self.memory, self.tuning)
 
     def values_of(self, expression: Expression, x: Any, y: Any) -> np.ndarray:
-        """All values of an expression, stored."""
         if isinstance(expression, Parameter):
             return np.full((len(x), len(y)), expression.value, self.dtype)
         if not self._has_compiled_terms(expression):
@@ -196,7 +180,6 @@ class Cpu(Tiled):
         return spans(len(x), max(1, self.strip_bytes // max(1, 16 * len(y) * x.width)))
 
     def product_with(self, expression: Expression, values: np.ndarray) -> np.ndarray:
-        """E V, E being the matrix of the values of an expression."""
         if isinstance(expression, Parameter):
             return np.tile(expression.value * values.sum(axis=0), (len(self.x), 1))
         if self._has_compiled_terms(expression):
@@ -210,10 +193,14 @@ class Cpu(Tiled):
     def coordinate_moments(
         self, term: Expression, slopes: np.ndarray, x: np.ndarray, y: np.ndarray, a: np.ndarray
     ) -> np.ndarray:
-        """Σ_j s_ij a_j t(x_ik, y_jk) in compiled code."""
-        return coordinate_moments(term, slopes, x, y, a)
+        """Σ_j s_ij a_jo t(x_ik, y_jk), shape (rows, outputs, coordinates)."""
+        function, parameters = moments_of(term, slopes.dtype.name)
+        out = np.zeros((len(x), a.shape[1], x.shape[1]), slopes.dtype)
+        x, y, a = (np.ascontiguousarray(array, slopes.dtype) for array in (x, y, a))
 
-    def evaluate(self, term: Expression, numbers: Any) -> np.ndarray:
-        """The value of a term in coordinates."""
-        with np.errstate(divide="ignore", invalid="ignore"):
-            return evaluate(term, numbers).astype(self.dtype)
+        def work(span: Span) -> None:
+            rows = slice(*span)
+            function(slopes[rows], x[rows], y, a, parameters, out[rows])
+
+        run(work, spans(len(x), THREAD_ROWS), thread_count())
+        return out

@@ -16,8 +16,13 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from mercer.evaluation.cpu.panels import address, call, numbers_at
-from mercer.evaluation.cpu.subnormals import flush_subnormals, restore_subnormals
+from mercer.evaluation.cpu.panels import (
+    address,
+    call,
+    flush_subnormals,
+    numbers_at,
+    restore_subnormals,
+)
 from mercer.evaluation.cpu.vectors import (
     COORDINATES,
     OPTIONS,

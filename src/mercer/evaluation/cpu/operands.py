@@ -1,8 +1,8 @@
 """Operand plans: points in the form that compiled code reads, and how pair numbers come from it.
 
 Narrow dense points are packed for registers, and distances are summed from differences. Wide
-dense points go through BLAS, sparse points through `sparse`; there distances are expanded and
-close pairs repaired (`distances`). An operand serves one view; a plan holds what is known before
+dense points go through BLAS, sparse points through `products`; there distances are expanded and
+close pairs repaired. An operand serves one view; a plan holds what is known before
 any point is: it is made once for a program, the widths of its views and a precision.
 """
 
@@ -11,13 +11,12 @@ from __future__ import annotations
 import threading
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
-from typing import Any, Protocol
+from functools import cache, cached_property
+from typing import Any
 
 import numpy as np
 
-from mercer.evaluation.cpu import sparse
-from mercer.evaluation.cpu.distances import closeness, dense_distances
+from mercer.evaluation.cpu import products
 from mercer.evaluation.cpu.panels import address_of, compiling, fill_signature, in_c, own_signature
 from mercer.evaluation.cpu.source import coordinates_source, makes_values, source_of
 from mercer.evaluation.cpu.vectors import (
@@ -39,31 +38,20 @@ from mercer.points import DensePoints, SparsePoints, View
 from mercer.runtime.budget import MEGABYTE
 from mercer.runtime.cache import load
 
+# Where each kind of operand is used, and the sizes of its tiles.
+REGISTER_WIDTH = 64
+"""Columns up to which pair numbers are computed in registers: at d = 10 that takes half the time of
+a BLAS product; with many columns BLAS is quicker."""
+DENSE_WIDTH = 16384
+"""Columns up to which tiles of sparse rows may be made dense, for kernels over coordinates."""
+STRIPE_BYTES = 4 * MEGABYTE  # of packed rows: with a tile of columns they stay in the caches
+TILE_BYTES = 8 * MEGABYTE  # of packed columns
+SPARSE_STRIPE, SPARSE_TILE = 1024, 512  # rows of a stripe of sparse points, columns of a tile
+COMMON = 16
+"""A column of sparse points is common where one in so many points of a tile uses it: a dense line
+is then quicker than a list."""
+MIXED_STRIPE, MIXED_TILE = 512, 1024  # of a kernel without pair numbers
 
-@dataclass(frozen=True)
-class Tuning:
-    """Where each kind of operand is used, and the sizes of its tiles."""
-
-    register_width: int = 64
-    """Columns up to which pair numbers are computed in registers: at d = 10 that takes half the
-    time of a BLAS product; with many columns BLAS is quicker."""
-    dense_width: int = 16384
-    """Columns up to which tiles of sparse rows may be made dense, for kernels over coordinates."""
-    stripe_bytes: int = 4 * MEGABYTE
-    """Of packed rows: with a tile of columns they stay in the second- and third-level cache."""
-    tile_bytes: int = 8 * MEGABYTE
-    """Of packed columns."""
-    sparse_stripe: int = 1024
-    """Rows of a stripe of sparse points, and columns of a tile (next line)."""
-    sparse_tile: int = 512
-    common: int = 16
-    """A column of sparse points is common where one in so many points of a tile uses it: a dense
-    line is then quicker than a list."""
-    mixed: tuple[int, int] = (512, 1024)
-    """Rows and columns of a tile of a kernel without pair numbers."""
-
-
-TUNING = Tuning()
 Leaf = tuple[int, np.ndarray, np.ndarray, np.ndarray]  # origin, two operands, scales
 Parts = tuple[tuple[Expression, ...], tuple[Expression, ...]]  # numbers of each x_k and each y_k
 RAW: Parts = ((X,), (Y,))
@@ -93,36 +81,46 @@ class Packed:
         return held[:size].reshape(shape)
 
 
-class Operand(Protocol):
+class Operand:
     """How the points of one view are packed, and how their pair numbers come about."""
 
+    view: View
     stripe: int
     tile: int
-    distances: str  # how distances are obtained, in words
-    costly: bool  # whether a pair costs more than moving its value through memory
-
     bytes: tuple[int, int]  # of a packed row with its scratch space, and of a packed column
-    moved: bool  # whether something is taken off all points
+    distances: str  # how they are obtained, in words
+    costly = True  # whether a pair costs more than moving its value through memory
+    moved = False  # whether something is taken off all points
+
+    def sizes(self, x: Any, y: Any) -> tuple[int, int]:
+        """The `bytes`, of points that are known."""
+        return self.bytes
 
     def centre(self, y: Any) -> np.ndarray | None:
         """The point that is subtracted from all others; None for nothing."""
+        return y.centre(self.view) if self.moved else None
 
-    def rows(self, points: Any, start: int, stop: int, centre: Any) -> Packed: ...
+    def rows(self, points: Any, start: int, stop: int, centre: Any) -> Packed:
+        """Some points as rows."""
+        raise NotImplementedError
 
-    def columns(self, points: Any, start: int, stop: int, centre: Any) -> Packed: ...
+    def columns(self, points: Any, start: int, stop: int, centre: Any) -> Packed:
+        """Some points as columns."""
+        raise NotImplementedError
 
     def leaves(self, rows: Packed, columns: Packed) -> dict[str, Leaf]:
         """The leaf of each kind of pair number that this operand gives."""
+        raise NotImplementedError
 
 
-class RegisterOperand:
+class RegisterOperand(Operand):
     """Narrow dense points: products and differences are computed where they are used."""
 
     distances = "differences"
     costly = False
 
     def __init__(
-        self, view: View, kinds: Sequence[str], width: int, dtype: Any, parts: Parts, tuning: Tuning
+        self, view: View, kinds: Sequence[str], width: int, dtype: Any, parts: Parts
     ) -> None:
         self.kinds, self.width, self.parts, self.dtype = kinds, width, parts, np.dtype(dtype)
         self.whole, self.view = view, view.unscaled
@@ -140,21 +138,19 @@ class RegisterOperand:
         self.padding = padding_step(dtype)
         # Sizes depend on the width and precision alone, never on threads or memory: so do the bits
         # of a sum.
-        self.stripe = min(1024, max(PANEL_ROWS, tuning.stripe_bytes // row))
-        self.tile = min(4, max(1, tuning.tile_bytes // (column * panel))) * panel
-
-    def centre(self, y: DensePoints) -> np.ndarray | None:
-        return y.centre(self.whole) if self.moved else None
+        self.stripe = min(1024, max(PANEL_ROWS, STRIPE_BYTES // row))
+        self.tile = min(4, max(1, TILE_BYTES // (column * panel))) * panel
 
     def rows(self, points: Any, start: int, stop: int, centre: Any) -> Packed:
-        part = points.slice(start, stop)
-        raw = self.parts[0] in RAW
+        part, raw = points.slice(start, stop), self.parts[0] in RAW
         seen = part.seen(self.view, self.dtype, centre) if raw else self._terms(part, 0)
-        return Packed(_padded(seen, PANEL_ROWS))
+        missing = -len(seen) % PANEL_ROWS  # the last row is repeated
+        if missing:
+            seen = np.concatenate([seen, np.repeat(seen[-1:], missing, axis=0)])
+        return Packed(seen)
 
     def columns(self, points: Any, start: int, stop: int, centre: Any) -> Packed:
-        part = points.slice(start, stop)
-        raw = self.parts[1] in RAW
+        part, raw = points.slice(start, stop), self.parts[1] in RAW
         seen = part.seen(self.view, self.dtype, centre) if raw else self._terms(part, 1)
         count, missing = len(seen), -len(seen) % self.padding
         packed = np.empty((seen.shape[1], count + missing), self.dtype)
@@ -180,41 +176,29 @@ class RegisterOperand:
         return leaves
 
 
-def _padded(rows: np.ndarray, step: int) -> np.ndarray:
-    """Rows, of which the last is repeated until their number is a multiple of `step`."""
-    missing = -len(rows) % step
-    return np.concatenate([rows, np.repeat(rows[-1:], missing, axis=0)]) if missing else rows
-
-
 def scales_of(view: View, width: int, dtype: Any) -> np.ndarray:
     """The scales by which differences are multiplied, 1 where the rows are scaled already."""
     deferred = view.deferred_scales
     return np.ones(width, dtype) if deferred is None else np.array(deferred, dtype)
 
 
-class BlasOperand:
+class BlasOperand(Operand):
     """Wide dense points: BLAS gives the products of points moved to the middle of the y_j.
 
     Close pairs are repaired from the rows as they are (`raw`), before any rounding.
     """
 
     distances = "centred products, close pairs by differences"
-    costly = True
 
-    def __init__(
-        self, view: View, kinds: Sequence[str], width: int, dtype: Any, tuning: Tuning
-    ) -> None:
+    def __init__(self, view: View, kinds: Sequence[str], width: int, dtype: Any) -> None:
         self.view, self.kinds, self.dtype = view, kinds, np.dtype(dtype)
         self.measured = "squared_distance" in kinds
         self.scales = scales_of(view, width, dtype)
         self.moved = self.measured and not view.unit
         row = (2 if self.measured else 1) * width * self.dtype.itemsize
-        self.stripe = min(512, max(16, tuning.stripe_bytes // row))
-        self.tile = min(1024, max(16, tuning.tile_bytes // row))
+        self.stripe = min(512, max(16, STRIPE_BYTES // row))
+        self.tile = min(1024, max(16, TILE_BYTES // row))
         self.bytes = row + 2 * self.tile * self.dtype.itemsize, row
-
-    def centre(self, y: DensePoints) -> np.ndarray | None:
-        return y.centre(self.view) if self.moved else None
 
     def rows(self, points: Any, start: int, stop: int, centre: Any) -> Packed:
         part = points.slice(start, stop)
@@ -236,12 +220,12 @@ class BlasOperand:
         tile = np.matmul(x, y.T, out=rows.buffer("tile", (len(x), len(y)), self.dtype))
         leaves = _product_leaves(self, rows, tile)
         if rows.shifts is not None and columns.shifts is not None:
-            products = leaves["product"][1]
-            products += rows.shifts[:, None]
-            products += columns.shifts
+            given = leaves["product"][1]
+            given += rows.shifts[:, None]
+            given += columns.shifts
         if self.measured:
-            norms, close = (rows.norms, columns.norms), closeness(self.dtype)
-            dense_distances(tile, rows.raw, columns.raw, self.scales, *norms, close)
+            norms, close = (rows.norms, columns.norms), products.CLOSENESS[self.dtype]
+            products.dense_distances(tile, rows.raw, columns.raw, self.scales, *norms, close)
         return leaves
 
 
@@ -251,55 +235,47 @@ def _product_leaves(
     """Leaves of a tile of products; a copy of them where the tile will be turned into distances."""
     leaves = dict.fromkeys(operand.kinds, (TILE, tile, tile, operand.scales))
     if len(leaves) > 1:
-        products = rows.buffer("products", tile.shape, tile.dtype)
-        products[:] = tile
-        leaves["product"] = (TILE, products, products, operand.scales)
+        copied = rows.buffer("products", tile.shape, tile.dtype)
+        copied[:] = tile
+        leaves["product"] = (TILE, copied, copied, operand.scales)
     return leaves
 
 
-class SparseOperand:
+class SparseOperand(Operand):
     """Sparse points: compiled products of CSR rows with the columns that a tile uses."""
 
     distances = "sparse products, close pairs by differences"
-    costly = True
     bytes = 0, 0  # depend on how many entries the points have
-    moved = False
 
-    def __init__(
-        self, view: View, kinds: Sequence[str], width: int, dtype: Any, tuning: Tuning
-    ) -> None:
+    def __init__(self, view: View, kinds: Sequence[str], width: int, dtype: Any) -> None:
         self.view, self.kinds, self.width, self.dtype = view, kinds, width, np.dtype(dtype)
-        self.stripe, self.tile = tuning.sparse_stripe, tuning.sparse_tile
-        self.common = self.tile // tuning.common
+        self.stripe, self.tile = SPARSE_STRIPE, SPARSE_TILE
+        self.common = self.tile // COMMON
         self.scales = np.ones(1, dtype)  # rows are scaled when they are packed
 
-    def measured(self, x: SparsePoints, y: SparsePoints) -> tuple[int, int]:
-        """Bytes of a packed row with its scratch space, and of a packed column."""
+    def sizes(self, x: SparsePoints, y: SparsePoints) -> tuple[int, int]:
         entries, others = (max(1, side.rows.nnz // max(1, len(side))) for side in (x, y))
         row = entries * 16 + 2 * self.tile * self.dtype.itemsize
         return row, others * (self.common * self.dtype.itemsize + 16)
 
-    def centre(self, y: SparsePoints) -> None:
-        return None
-
     def rows(self, points: Any, start: int, stop: int, centre: Any) -> Packed:
         parts = points.parts(self.view, self.dtype, start, stop)
-        return Packed(parts, sparse.norms(parts))
+        return Packed(parts, products.sparse_norms(parts))
 
     def columns(self, points: Any, start: int, stop: int, centre: Any) -> Packed:
         packed = self.rows(points, start, stop, centre)
-        packed.block = sparse.by_columns(packed.operand, _places(self.width), self.common)
+        packed.block = products.by_columns(packed.operand, _places(self.width), self.common)
         return packed
 
     def leaves(self, rows: Packed, columns: Packed) -> dict[str, Leaf]:
         assert columns.block is not None
         shape = len(rows.operand[0]) - 1, len(columns.operand[0]) - 1
         tile = rows.buffer("tile", shape, self.dtype)
-        sparse.products(rows.operand, columns.block, _places(self.width), tile)
+        products.sparse_products(rows.operand, columns.block, _places(self.width), tile)
         leaves = _product_leaves(self, rows, tile)
         if "squared_distance" in self.kinds:
-            norms, close = (rows.norms, columns.norms), closeness(self.dtype)
-            sparse.distances(tile, rows.operand, columns.operand, *norms, close)
+            norms, close = (rows.norms, columns.norms), products.CLOSENESS[self.dtype]
+            products.sparse_distances(tile, rows.operand, columns.operand, *norms, close)
         return leaves
 
 
@@ -320,42 +296,68 @@ def _operand(
     """The operand that suits these points: of numbers of a matrix product, or over coordinates."""
     if sparse_points:
         if parts is None:
-            return SparseOperand(view, kinds, width, dtype, TUNING)
-        if width > TUNING.dense_width:
+            return SparseOperand(view, kinds, width, dtype)
+        if width > DENSE_WIDTH:
             raise ValueError(
                 "this kernel runs over all coordinates of a pair, which sparse points do not "
-                f"store; beyond {TUNING.dense_width} columns it takes a kernel of ⟨x,y⟩ and ‖x−y‖."
+                f"store; beyond {DENSE_WIDTH} columns it takes a kernel of ⟨x,y⟩ and ‖x−y‖."
             )
     # Differences in registers keep all digits of close pairs; BLAS has to repair those, which is
     # paid back only where points are wide.
-    if parts is None and width > TUNING.register_width:
-        return BlasOperand(view, kinds, width, dtype, TUNING)
-    return RegisterOperand(view, kinds, width, dtype, parts or RAW, TUNING)
+    if parts is None and width > REGISTER_WIDTH:
+        return BlasOperand(view, kinds, width, dtype)
+    return RegisterOperand(view, kinds, width, dtype, parts or RAW)
 
 
-@dataclass(frozen=True, eq=False)
 class OperandPlan:
-    """The operands of a program in one precision, and what is handed to its compiled code."""
+    """The operands of a program in one precision, and what is handed to its compiled code.
 
-    program: Program
-    dtype: str
-    widths: tuple[int, int]  # of a panel, and of what is filled in together
-    parameters: np.ndarray
-    tables: tuple[tuple[np.ndarray, int], ...]  # pieces, and the bits at which the first starts
-    each: tuple[Operand, ...]
-    numbers: tuple[tuple[int, str, np.ndarray | None], ...]  # operand, kind, constants of a pair
-    stripe: int
-    tile: int
-    costly: bool
-    in_registers: bool  # whether compiled code computes all pair numbers itself
-    distances: str
-    bytes: tuple[int, int] | None  # as for an operand; None where they depend on the points
-    unmoved: list[None] | None  # a None for each operand, where nothing is taken off
+    Pair numbers of one view, with the same numbers of coordinates, share an operand.
+    """
+
+    def __init__(
+        self, program: Program, widths: tuple[int, ...], sparse_points: bool, dtype: str
+    ) -> None:
+        self.program, self.dtype = program, dtype
+        self.widths = panel_width(dtype), column_step(dtype)  # of a panel; filled in together
+        self.parameters = np.array(program.parameters, dtype)
+        # pieces, and the bits at which the first starts
+        self.tables = [(t.coefficients(dtype), t.first_bits(dtype)) for t in program.tables]
+        pairs = list(zip(program.pairs, widths, strict=True))
+        kinds: dict[tuple[View, Parts | None], dict[str, int]] = {}  # with the width of the view
+        for number, width in pairs:
+            kinds.setdefault(_shared_by(number), {}).setdefault(number.kind, width)
+        self.each = each = [
+            _operand(*shared, list(given), next(iter(given.values())), sparse_points, dtype)
+            for shared, given in kinds.items()
+        ]
+        places = {shared: i for i, shared in enumerate(kinds)}
+        # of each pair number its operand, its kind and its constants
+        self.numbers = [
+            (places[_shared_by(number)], number.kind, _constants(number, width, dtype))
+            for number, width in pairs
+        ]
+        measured = (i for i, kind, _ in self.numbers if kind == "squared_distance")
+        self.distances = "; ".join(dict.fromkeys(each[i].distances for i in measured))
+        self.stripe = min((operand.stripe for operand in each), default=MIXED_STRIPE)
+        self.tile = min((operand.tile for operand in each), default=MIXED_TILE)
+        self.costly = any(operand.costly for operand in each)
+        # whether compiled code computes all pair numbers itself
+        self.in_registers = all(isinstance(operand, RegisterOperand) for operand in each)
+        rows, columns = (sum(operand.bytes[side] for operand in each) for side in (0, 1))
+        known = not any(isinstance(operand, SparseOperand) for operand in each)
+        self.bytes = (rows, columns or 8) if known else None  # None: they depend on the points
+        moved = any(operand.moved for operand in each)
+        self.unmoved = None if moved else [None] * len(each)  # where nothing is taken off
 
     @cached_property
     def code(self) -> Code:
-        """Compiled, or loaded, when the first value is asked for."""
-        return _code(self.program, self.dtype)
+        """Compiled, or loaded, when the first value is asked for, once for each structure."""
+        key = self.program.structure, self.dtype
+        with compiling:
+            if key not in _loaded:
+                _loaded[key] = Code(self.program, self.dtype)
+            return _loaded[key]
 
     @cached_property
     def table_places(self) -> np.ndarray:
@@ -365,10 +367,7 @@ class OperandPlan:
 
     def measured(self, x: Any, y: Any) -> tuple[int, int]:
         """Bytes of a packed row with its scratch space, and of a packed column."""
-        sizes = [
-            operand.measured(x, y) if isinstance(operand, SparseOperand) else operand.bytes
-            for operand in self.each
-        ]
+        sizes = [operand.sizes(x, y) for operand in self.each]
         return sum([row for row, _ in sizes]), sum([column for _, column in sizes])
 
     def centres(self, y: Any) -> list[np.ndarray | None]:
@@ -387,49 +386,8 @@ def operand_plan(
     plans = vars(program).setdefault("operand_plans", {})
     key = widths, sparse_points, dtype
     if key not in plans:  # two threads may make it at once: both make the same
-        plans[key] = _planned(program, widths, sparse_points, dtype)
+        plans[key] = OperandPlan(program, widths, sparse_points, dtype)
     return plans[key]
-
-
-def _planned(
-    program: Program, widths: tuple[int, ...], sparse_points: bool, dtype: str
-) -> OperandPlan:
-    """Pair numbers of one view, with the same numbers of coordinates, share an operand."""
-    kinds: dict[tuple[View, Parts | None], dict[str, int]] = {}  # with the width of the view
-    for number, width in zip(program.pairs, widths, strict=True):
-        kinds.setdefault(_shared_by(number), {}).setdefault(number.kind, width)
-    each = tuple(
-        _operand(*shared, list(given), next(iter(given.values())), sparse_points, dtype)
-        for shared, given in kinds.items()
-    )
-    places = {shared: i for i, shared in enumerate(kinds)}
-    distances = dict.fromkeys(
-        each[places[_shared_by(number)]].distances
-        for number in program.pairs
-        if number.kind == "squared_distance"
-    )
-    stripe, tile = TUNING.mixed
-    rows, columns = (sum(operand.bytes[side] for operand in each) for side in (0, 1))
-    known = not any(isinstance(operand, SparseOperand) for operand in each)
-    return OperandPlan(
-        program=program,
-        dtype=dtype,
-        widths=(panel_width(dtype), column_step(dtype)),
-        parameters=np.array(program.parameters, dtype),
-        tables=tuple((t.coefficients(dtype), t.first_bits(dtype)) for t in program.tables),
-        each=each,
-        numbers=tuple(
-            (places[_shared_by(number)], number.kind, _constants(number, width, dtype))
-            for number, width in zip(program.pairs, widths, strict=True)
-        ),
-        stripe=min((operand.stripe for operand in each), default=stripe),
-        tile=min((operand.tile for operand in each), default=tile),
-        costly=any(operand.costly for operand in each),
-        in_registers=all(isinstance(operand, RegisterOperand) for operand in each),
-        distances="; ".join(distances),
-        bytes=(rows, columns or 8) if known else None,
-        unmoved=None if any(operand.moved for operand in each) else [None] * len(each),
-    )
 
 
 def _shared_by(number: Number) -> tuple[View, Parts | None]:
@@ -460,7 +418,10 @@ class Code(dict[str, int]):
         self.functions: dict[str, Any] = {}  # which live as long as this
         lines = []
         for pair, factor in zip(program.pairs, program.decayed, strict=True):
-            fill = address_of(pair.kind, dtype) if pair.term is None else _filling(pair, dtype)
+            if pair.term is None:
+                fill = address_of(pair.kind, dtype)
+            else:
+                fill = _filling(coordinates_source(pair, np.dtype(dtype)), dtype).address
             decay, place = (address_of("decay", dtype), int(factor[1:])) if factor else (0, 0)
             lines.append([0] * 6 + [fill, decay, place])
         self.numbers = np.array(lines, np.int64).reshape(-1, 9)
@@ -475,21 +436,9 @@ class Code(dict[str, int]):
 
 
 _loaded: dict[tuple[str, str], Code] = {}
-_filled: dict[tuple[str, str], Any] = {}  # functions in C, by their text
 
 
-def _filling(pair: Number, dtype: str) -> int:
-    """Where the function lies that fills in a pair number over coordinates."""
-    key = coordinates_source(pair, np.dtype(dtype)), dtype
-    if key not in _filled:
-        _filled[key] = in_c(load(key[0]).fill, fill_signature, dtype)
-    return _filled[key].address
-
-
-def _code(program: Program, dtype: str) -> Code:
-    """The compiled code of a program, cached by its structure: its text is written only once."""
-    key = program.structure, dtype
-    with compiling:
-        if key not in _loaded:
-            _loaded[key] = Code(program, dtype)
-        return _loaded[key]
+@cache
+def _filling(source: str, dtype: str) -> Any:
+    """The function in C that fills in a pair number over coordinates."""
+    return in_c(load(source).fill, fill_signature, dtype)

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from llvmlite import ir
 from numba.core import cgutils, types
 from numba.extending import intrinsic
 
@@ -54,28 +53,14 @@ class BothSides(Vectors):
         self.builder.store(total, place, align=self.itemsize)
 
     def write(self) -> None:
-        builder = self.builder
-        here = [builder.add(row, self.offset) for row in self.rows]
+        here = [self.builder.add(row, self.offset) for row in self.rows]
         own = [self.load(self.place(self.values, row)) for row in here]
-        before = builder.block
-        check, loop, done = map(builder.append_basic_block, ("check", "columns", "done"))
-        builder.branch(check)
 
-        builder.position_at_end(check)
-        column = builder.phi(ir.IntType(64))
-        totals = [builder.phi(self.vector) for _ in self.rows]
-        builder.cbranch(builder.icmp_signed("<", column, self.stop), loop, done)
+        def column(index: Any, totals: list[Any]) -> list[Any]:
+            return self.column(index, totals, own)
 
-        builder.position_at_end(loop)
-        updated = self.column(column, totals, own)
-        column.add_incoming(self.first, before)
-        column.add_incoming(builder.add(column, self.constant(1)), loop)
-        for total, new in zip(totals, updated, strict=True):
-            total.add_incoming(self.filled(0.0), before)
-            total.add_incoming(new, loop)
-        builder.branch(check)
-
-        builder.position_at_end(done)
+        fresh = [self.filled(0.0)] * len(here)
+        totals, _ = self.loop("columns", self.first, self.stop, fresh, column)
         for row, total in zip(here, totals, strict=True):
             self.add(row, total)
 
@@ -145,7 +130,7 @@ class Triangle:
 
     >>> from mercer.kernels import Linear
     >>> K = Linear().gram(np.array([[1.0], [2.0]]))
-    >>> Triangle(K.execution()).product(np.eye(2)).tolist()
+    >>> (Triangle(K.execution()) @ np.eye(2)).tolist()
     [[1.0, 2.0], [2.0, 4.0]]
     """
 
@@ -174,7 +159,11 @@ class Triangle:
         with single_threaded_blas():
             run(fill, range(len(self.cuts)), threads)
 
-    def product(self, values: np.ndarray) -> np.ndarray:
+    @property
+    def T(self) -> Triangle:
+        return self
+
+    def __matmul__(self, values: np.ndarray) -> np.ndarray:
         """K V for V in the precision of K."""
         width, step = values.shape[1], lanes(self.dtype)
         across = -(-width // step) * step

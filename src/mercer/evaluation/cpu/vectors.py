@@ -150,13 +150,28 @@ class Vectors:
         repeats = self.lanes // len(values)
         return ir.Constant(self.integers, list(values) * repeats)
 
+    def loop(
+        self, name: str, first: Any, stop: Any, given: Sequence[Any], body: Callable[..., Any]
+    ) -> tuple[list[Any], Any]:
+        """A loop over first, …, stop − 1 which carries vectors along; and the branch back.
 
-def _not_unrolled(module: ir.Module) -> Any:
-    """What LLVM is told of a loop whose vectors fill the registers: two rounds would not fit."""
-    told = module.add_metadata([module.add_metadata(["llvm.loop.unroll.disable"])])
-    if told not in told.operands:  # it names itself first
-        told.operands = (told, *told.operands)
-    return told
+        `body` makes new vectors of the number of the round and those before.
+        """
+        builder, before = self.builder, self.builder.block
+        check, inside, done = map(builder.append_basic_block, ("check", name, "done"))
+        builder.branch(check)
+        builder.position_at_end(check)
+        index, carried = builder.phi(ir.IntType(64)), [builder.phi(self.vector) for _ in given]
+        builder.cbranch(builder.icmp_signed("<", index, stop), inside, done)
+        builder.position_at_end(inside)
+        updated = [*body(index, carried), builder.add(index, self.constant(1))]
+        phis, entering = [*carried, index], [*given, first]
+        for phi, enters, returns in zip(phis, entering, updated, strict=True):
+            phi.add_incoming(enters, before)
+            phi.add_incoming(returns, builder.block)
+        branch = builder.branch(check)
+        builder.position_at_end(done)
+        return carried, branch
 
 
 class Panel(Vectors):
@@ -201,50 +216,34 @@ class Panel(Vectors):
         self.has_scales, self.vectors = scaled, vectors
         rows = (self.builder.add(self.row, self.constant(r)) for r in range(PANEL_ROWS))
         starts = [self.builder.gep(self.x, [self.builder.mul(r, self.row_width)]) for r in rows]
-        self.store(self.looped(start, starts, accumulate))
+        fresh = [self.filled(start)] * (PANEL_ROWS * vectors)
 
-    def looped(self, start: float, starts: Any, accumulate: Accumulate) -> Any:
-        """The totals of all coordinates."""
-        builder = self.builder
-        before = builder.block
-        loop = builder.append_basic_block("coordinates")
-        check = builder.append_basic_block("check")
-        done = builder.append_basic_block("done")
-        builder.branch(check)
+        def coordinate(k: Any, totals: Sequence[Any]) -> list[Any]:
+            return self.coordinate(k, starts, totals, accumulate)
 
-        builder.position_at_end(check)
-        k = builder.phi(ir.IntType(64))
-        totals = [
-            [builder.phi(self.vector) for _ in range(self.vectors)] for _ in range(PANEL_ROWS)
-        ]
-        builder.cbranch(builder.icmp_signed("<", k, self.width), loop, done)
+        zero = self.constant(0)
+        totals, branch = self.loop("coordinates", zero, self.width, fresh, coordinate)
+        # The vectors of one round fill the registers: those of two would not fit.
+        module = self.builder.module
+        told = module.add_metadata([module.add_metadata(["llvm.loop.unroll.disable"])])
+        if told not in told.operands:  # it names itself first
+            told.operands = (told, *told.operands)
+        branch.set_metadata("llvm.loop", told)
+        self.store(totals)
 
-        builder.position_at_end(loop)
-        updated = self.coordinate(k, starts, totals, accumulate)
-        changing = [(k, self.constant(0), builder.add(k, self.constant(1)))]
-        first = self.filled(start)
-        for row, new in zip(totals, updated, strict=True):
-            changing += [(total, first, value) for total, value in zip(row, new, strict=True)]
-        for phi, entering, returning in changing:
-            phi.add_incoming(entering, before)
-            phi.add_incoming(returning, builder.block)
-        builder.branch(check).set_metadata("llvm.loop", _not_unrolled(builder.module))
-        builder.position_at_end(done)
-        return totals
-
-    def coordinate(self, k: Any, starts: Any, totals: Any, accumulate: Accumulate) -> Any:
+    def coordinate(
+        self, k: Any, starts: Any, totals: Sequence[Any], accumulate: Accumulate
+    ) -> list[Any]:
         """One coordinate: load it for all columns, broadcast it for each row, accumulate."""
         builder = self.builder
         self.scale = None
         if self.has_scales:
             self.scale = self.broadcast(builder.load(builder.gep(self.scales, [k])))
-        ys = self.loaded(self.positions(k, self.y_parts))
-        updated = []
-        for r in range(PANEL_ROWS):
-            places = [builder.gep(starts[r], [i]) for i in self.positions(k, self.x_parts)]
+        ys, each, updated = self.loaded(self.positions(k, self.y_parts)), iter(totals), []
+        for start in starts:
+            places = [builder.gep(start, [i]) for i in self.positions(k, self.x_parts)]
             x = [self.broadcast(builder.load(place)) for place in places]
-            pairs = zip(ys, totals[r], strict=True)
-            updated.append([accumulate(self, total, x, y) for y, total in pairs])
+            updated += [accumulate(self, next(each), x, y) for y in ys]
         return updated
 
     def loaded(self, positions: list[Any]) -> list[list[Any]]:
@@ -265,17 +264,14 @@ class Panel(Vectors):
         first = self.builder.mul(k, self.constant(parts))
         return [self.builder.add(first, self.constant(part)) for part in range(parts)]
 
-    def store(self, totals: Any) -> None:
-        builder = self.builder
+    def store(self, totals: Sequence[Any]) -> None:
+        builder, each = self.builder, iter(totals)
         for r in range(PANEL_ROWS):
             offset = builder.add(builder.mul(self.constant(r), self.panel_stride), self.target)
             line = builder.gep(self.panel, [offset])
             for u in range(self.vectors):
-                builder.store(
-                    totals[r][u],
-                    self.vector_at(line, self.constant(u * self.lanes)),
-                    align=self.itemsize,
-                )
+                place = self.vector_at(line, self.constant(u * self.lanes))
+                builder.store(next(each), place, align=self.itemsize)
 
 
 def panel_step(

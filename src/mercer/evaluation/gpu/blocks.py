@@ -1,57 +1,23 @@
 """Kernels in plain torch, a block of the matrix at a time: no Triton, no compiled code.
 
-It serves kernels without an expression, machines without Triton, and the diagonal. Distances are
-summed from differences.
+It serves kernels without an expression and machines without Triton. Distances are summed from
+differences.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from typing import Any
 
 import torch
 
-from mercer.evaluation import operations
-from mercer.evaluation.expression import (
-    COORDINATE_KINDS,
-    Expression,
-    Number,
-    Operation,
-    X,
-    Y,
-    numbers_of,
-)
+from mercer.evaluation.expression import Expression, Number, X, Y, numbers_of
+from mercer.evaluation.operations import evaluate
 
-
-@dataclass(frozen=True)
-class Tuning:
-    """Sizes of blocks in plain torch."""
-
-    block_bytes: int = 1 << 28
-    """Of one block of values: large enough that launching it costs nothing beside its work."""
-    smallest: int = 64
-    """Rows and columns of a block that must fit: where it does not, the device is full."""
-
-
-TUNING = Tuning()
-
-
-def evaluate(expression: Expression, numbers: dict[Any, torch.Tensor], like: torch.Tensor) -> Any:
-    """The value of an expression on tensors, in the precision of `like`."""
-
-    def constant(value: float) -> torch.Tensor:
-        return torch.full((), value, dtype=like.dtype, device=like.device)
-
-    return operations.evaluate(expression, numbers, constant, _apply)
-
-
-def _apply(node: Operation, *arguments: torch.Tensor) -> torch.Tensor:
-    if node.table is not None:  # has no form in torch: on the host, where its oracle is
-        x = arguments[0]
-        values = node.table.function(x.detach().cpu().numpy())
-        return torch.as_tensor(values, dtype=x.dtype, device=x.device)
-    return operations.apply(node, *arguments)
+BLOCK_BYTES = 1 << 28
+"""Of one block of values: large enough that launching it costs nothing beside its work."""
+SMALLEST = 64
+"""Rows and columns of a block that must fit: where it does not, the device is full."""
 
 
 def values(expression: Expression, x: Any, y: Any, dtype: torch.dtype) -> torch.Tensor:
@@ -76,33 +42,11 @@ def _pair(number: Number, x: Any, y: Any, dtype: torch.dtype) -> torch.Tensor:
     total = torch.full(
         (len(x), len(y)), float(kind == "coordinate_product"), dtype=dtype, device=a.device
     )
+    assert number.term is not None
     for k in range(a.shape[1]):
-        term = _term(number, a[:, k, None], b[None, :, k])
+        term = evaluate(number.term, {X: a[:, k, None], Y: b[None, :, k]}, a)
         total = total * term if kind == "coordinate_product" else total + term
     return total
-
-
-def _term(number: Number, a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
-    assert number.term is not None
-    return evaluate(number.term, {X: a, Y: b}, a)
-
-
-def diagonal(expression: Expression, x: Any, dtype: torch.dtype) -> torch.Tensor:
-    """All k(x_i, x_i)."""
-    numbers = {number: _own(number, x) for number in numbers_of(expression)}
-    like = torch.empty((), dtype=torch.float64, device=x.rows.device)
-    return torch.broadcast_to(evaluate(expression, numbers, like), (len(x),)).to(dtype)
-
-
-def _own(number: Number, x: Any) -> torch.Tensor:
-    if number.kind == "squared_distance":
-        return torch.zeros(len(x), dtype=torch.float64, device=x.rows.device)
-    if number.kind in COORDINATE_KINDS:
-        rows = x.seen(number.view, torch.float64)
-        terms = torch.broadcast_to(_term(number, rows, rows), rows.shape)
-        return terms.sum(1) if number.kind == "coordinate_sum" else terms.prod(1)
-    norms = x.squared_norms(number.view)
-    return norms.sqrt() if number.kind.endswith("length") else norms
 
 
 def out_of_memory(x: Any, y: Any) -> MemoryError:
@@ -118,45 +62,43 @@ class BlockProduct:
     """K(X, Y) by blocks of values that a function gives."""
 
     def __init__(
-        self,
-        block: Callable[[Any, Any], Any],
-        x: Any,
-        y: Any,
-        dtype: torch.dtype,
-        tuning: Tuning = TUNING,
+        self, block: Callable[[Any, Any], Any], x: Any, y: Any, dtype: torch.dtype
     ) -> None:
-        self.block, self.x, self.y, self.dtype, self.tuning = block, x, y, dtype, tuning
+        self.block, self.x, self.y, self.dtype = block, x, y, dtype
         self.device = x.rows.device
-        self.side = max(1, int((tuning.block_bytes // dtype.itemsize) ** 0.5))  # of a block
+        self.side = max(1, int((BLOCK_BYTES // dtype.itemsize) ** 0.5))  # of a block
 
     def matmul(self, values: torch.Tensor) -> torch.Tensor:
         """K V, with smaller blocks where the device has no memory for one."""
-        return self._with_smaller_blocks(lambda: self._matmul(values))
+
+        def work() -> torch.Tensor:
+            shape = len(self.x), values.shape[1]
+            out = torch.zeros(shape, dtype=torch.float64, device=self.device)
+            for rows, columns, block in self._blocks():
+                out[rows] += block @ values[columns].to(block.dtype)
+            return out.to(self.dtype)
+
+        return self._with_smaller_blocks(work)
+
+    def dense(self) -> torch.Tensor:
+        """K, stored."""
+
+        def work() -> torch.Tensor:
+            out = torch.empty((len(self.x), len(self.y)), dtype=self.dtype, device=self.device)
+            for rows, columns, block in self._blocks():
+                out[rows, columns] = block
+            return out
+
+        return self._with_smaller_blocks(work)
 
     def _with_smaller_blocks(self, work: Callable[[], torch.Tensor]) -> torch.Tensor:
         while True:
             try:
                 return work()
             except torch.OutOfMemoryError:
-                if self.side <= self.tuning.smallest:
+                if self.side <= SMALLEST:
                     raise out_of_memory(self.x, self.y) from None
             self.side = min(self.side, max(len(self.x), len(self.y))) // 2
-
-    def _matmul(self, values: torch.Tensor) -> torch.Tensor:
-        out = torch.zeros((len(self.x), values.shape[1]), dtype=torch.float64, device=self.device)
-        for rows, columns, block in self._blocks():
-            out[rows] += block @ values[columns].to(block.dtype)
-        return out.to(self.dtype)
-
-    def dense(self) -> torch.Tensor:
-        """K, stored."""
-        return self._with_smaller_blocks(self._dense)
-
-    def _dense(self) -> torch.Tensor:
-        out = torch.empty((len(self.x), len(self.y)), dtype=self.dtype, device=self.device)
-        for rows, columns, block in self._blocks():
-            out[rows, columns] = block
-        return out
 
     def _blocks(self) -> Iterator[tuple[slice, slice, torch.Tensor]]:
         side = self.side

@@ -10,20 +10,22 @@ from typing import Any
 import numpy as np
 import torch
 
-from mercer.evaluation import gradients, parameter_gradients
+from mercer.arrays import to_precision
+from mercer.evaluation import reference
 from mercer.evaluation.execution import (
     Adapted,
     Affine,
     Execution,
     MappedRows,
-    Names,
     Plan,
     RowMap,
     RowPass,
 )
 from mercer.evaluation.expression import Expression
 from mercer.evaluation.gpu import blocks
+from mercer.evaluation.gradients import Differentiable
 from mercer.evaluation.program import EvaluableKernel
+from mercer.runtime.budget import MEGABYTE
 
 
 def dtype_of(name: Any) -> torch.dtype:
@@ -79,16 +81,16 @@ def stored_product(matrix: torch.Tensor, columns: torch.Tensor) -> torch.Tensor:
     few = 1 < columns.shape[1] <= FEW_COLUMNS and matrix.numel() and matrix.stride(1) == 1
     single = matrix.dtype == columns.dtype == torch.float32
     if few and single and runs_fused_code(matrix.device):
-        from mercer.evaluation.gpu.stored import multiply
+        from mercer.evaluation.gpu.packing import multiply
 
         return multiply(matrix, columns)
     return matrix @ columns
 
 
-class OnDevice:
+class OnDevice(Differentiable):
     """K(X, Y) of tensors. Points are prepared once for all products."""
 
-    strip_bytes = 64 << 20  # of slopes at some points, which gradients take together
+    strip_bytes = 64 * MEGABYTE
 
     def __init__(
         self, kernel: EvaluableKernel, x: Any, y: Any, dtype: Any, precision: str | None
@@ -154,36 +156,17 @@ class OnDevice:
         return self.matrix.dense()
 
     def diagonal(self) -> torch.Tensor:
-        dtype, expression = dtype_of(self.x.dtype), self.kernel.expression()
+        expression = self.kernel.expression()
         if expression is not None:
-            return blocks.diagonal(expression, self.x, dtype)
+            return reference.diagonal(expression, self.x)
         points = self.x if getattr(self.kernel, "takes_tensors", False) else self.x.host()
-        return torch.as_tensor(self.kernel.diagonal(points), dtype=dtype, device=self.x.device)
-
-    def gradient(self, values: torch.Tensor) -> torch.Tensor:
-        if self.kernel.expression() is not None:
-            return gradients.gradient(self, values)
-        sides = self.x.host(), self.y.host()
-        return self.x.vector(gradients.from_blocks(self.kernel, *sides, values.cpu().numpy()))
-
-    def parameter_gradient(
-        self, left: torch.Tensor, right: torch.Tensor | None = None, names: Names = None
-    ) -> dict[str, Any]:
-        if self.kernel.expression() is None:
-            return {}  # there are differences only
-        return parameter_gradients.parameter_gradient(self, left, right, names)
+        return to_precision(self.x.vector(self.kernel.diagonal(points)), self.x.dtype)
 
     def values_of(self, expression: Expression, x: Any, y: Any) -> torch.Tensor:
-        """All values of an expression, stored."""
         return self._of(expression, x, y).dense()
 
     def product_with(self, expression: Expression, values: torch.Tensor) -> torch.Tensor:
-        """E V, E being the matrix of the values of an expression."""
         return self._of(expression, self.x, self.y).matmul(values)
-
-    def evaluate(self, term: Expression, numbers: Any) -> torch.Tensor:
-        """The value of a term in coordinates."""
-        return blocks.evaluate(term, numbers, next(iter(numbers.values())))
 
 
 class Triton(OnDevice):

@@ -1,13 +1,14 @@
 """Operands of a product on a GPU: points in the form that generated code reads.
 
-`prepare` groups the pair numbers of an expression by their view, decides for each view how they are
-obtained (`plan`), packs the rows for it, and puts what the operands give into the expression.
+The pair numbers of an expression are grouped by their view; for each view it is decided how they
+are obtained (`plan`), the rows are packed for it, and what the operands give is put into the
+expression.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -27,9 +28,8 @@ from mercer.evaluation.expression import (
     leaves_of,
     maximum,
     numbers_of,
-    substituted,
+    transformed,
 )
-from mercer.evaluation.gpu.blocks import evaluate
 from mercer.evaluation.gpu.packing import in_blocks, norms, pad, parts
 from mercer.evaluation.gpu.plan import (
     TUNING,
@@ -37,7 +37,6 @@ from mercer.evaluation.gpu.plan import (
     Input,
     OperandPlan,
     TileCode,
-    Tuning,
     absorbed_factor,
     has_function,
     only_distance,
@@ -45,76 +44,83 @@ from mercer.evaluation.gpu.plan import (
     stored_width,
 )
 from mercer.evaluation.minimax import LOG2
+from mercer.evaluation.operations import evaluate
 from mercer.evaluation.program import parts_of_points, straight_line
 from mercer.evaluation.rewrite import BINARY, SIMPLER, formula, rewritten
 from mercer.points import View
 
 
-@dataclass
 class Operands:
-    """The code of a tile, and its arguments by name."""
+    """The code of a tile of K(X, Y), and its arguments by name; `strict` where K is stored."""
 
-    code: TileCode
-    arrays: dict[str, Any]
-    scalars: dict[str, float]
-    distances: str
+    def __init__(
+        self,
+        expression: Expression,
+        x: Any,
+        y: Any,
+        dtype: torch.dtype,
+        precision: str,
+        strict: bool = False,
+    ) -> None:
+        self.expression, self.simple = expression, rewritten(expression, SIMPLER)
+        self.x, self.y, self.dtype = x, y, dtype
+        self.precision, self.strict = precision, strict
+        self.arrays: dict[str, Any] = {}
+        self.scalars: dict[str, float] = {}
+        self.inputs: dict[Expression, Expression] = {}  # what stands for numbers
+        self._norms()
+        views = self._planned()
+        name = str(dtype).removeprefix("torch.")
+        final = transformed(self.simple, replacements=self.inputs)
+        final = rewritten(final, BINARY if name == "float32" else ())
+        given = tuple(leaf for leaf in leaves_of(final) if isinstance(leaf, Input))
+        line = straight_line(final, {leaf: leaf.name for leaf in given}, literals=True)
+        self.scalars |= {f"p{i}": value for i, value in enumerate(line.parameters)}
+        for t, table in enumerate(line.tables):
+            pieces = table.coefficients(name)
+            self.arrays[f"T{t}"] = torch.as_tensor(pieces, device=x.rows.device)
+        self.code = TileCode(
+            tuple(view.plan for view in views),
+            line.steps,
+            line.result,
+            given,
+            tuple(self.scalars),
+            tuple((t.first_bits(name), len(t.coefficients(name)) - 1) for t in line.tables),
+            name,
+        )
+        ways = dict.fromkeys(view.distances for view in views if view.distances)
+        self.distances = "; ".join(ways)
+
+    def _norms(self) -> None:
+        """Arrays and inputs for the numbers of one point alone."""
+        numbers = numbers_of(self.simple)
+        for n, number in enumerate(one for one in numbers if one.kind not in PAIR_KINDS):
+            rows = number.kind.startswith("x")
+            values = (self.x if rows else self.y).squared_norms(number.view)
+            values = values.sqrt() if number.kind.endswith("length") else values
+            self.arrays[f"N{n}"] = pad(values.to(self.dtype))
+            self.inputs[number] = Input(f"n{n}", "row" if rows else "column")
+
+    def _planned(self) -> list[_View]:
+        """A plan for each view; products and distances of few columns are best computed apart."""
+        groups: dict[View, list[Number]] = {}
+        for number in numbers_of(self.simple):
+            if number.kind in PAIR_KINDS:
+                groups.setdefault(number.view, []).append(number)
+        planned: list[_View] = []
+        for numbers in groups.values():
+            together = _View(self, numbers, len(planned))
+            if together.separable():
+                for number in numbers:
+                    planned.append(_View(self, [number], len(planned)))
+            else:
+                planned.append(together)
+        for view in planned:
+            view.choose()
+        return planned
 
 
-@dataclass(frozen=True)
-class _Asked:
-    """The expression to compute: as the kernel wrote it, and after the rules."""
-
-    expression: Expression
-    simple: Expression
-    x: Any
-    y: Any
-    dtype: torch.dtype
-    precision: str
-    strict: bool
-    tuning: Tuning
-
-
-def prepare(
-    expression: Expression,
-    x: Any,
-    y: Any,
-    dtype: torch.dtype,
-    precision: str,
-    strict: bool = False,
-    tuning: Tuning = TUNING,
-) -> Operands:
-    """Operands of K(X, Y), for points that are tensors; `strict` where entries of K are stored."""
-    name = str(dtype).removeprefix("torch.")
-    simple = rewritten(expression, SIMPLER)
-    views = _planned(_Asked(expression, simple, x, y, dtype, precision, strict, tuning))
-    arrays, inputs = _norm_inputs(simple, x, y, dtype)
-    scalars: dict[str, float] = {}
-    for view in views:
-        arrays |= view.arrays
-        scalars |= view.scalars
-        inputs |= view.inputs
-    final = rewritten(substituted(simple, inputs), BINARY if name == "float32" else ())
-    given = tuple(leaf for leaf in leaves_of(final) if isinstance(leaf, Input))
-    line = straight_line(final, {leaf: leaf.name for leaf in given}, literals=True)
-    scalars |= {f"p{i}": value for i, value in enumerate(line.parameters)}
-    for t, table in enumerate(line.tables):
-        arrays[f"T{t}"] = torch.as_tensor(table.coefficients(name), device=x.rows.device)
-    code = TileCode(
-        tuple(view.plan for view in views),
-        line.steps,
-        line.result,
-        given,
-        tuple(scalars),
-        tuple((t.first_bits(name), len(t.coefficients(name)) - 1) for t in line.tables),
-        name,
-    )
-    ways = dict.fromkeys(view.distances for view in views if view.distances)
-    return Operands(code, arrays, scalars, "; ".join(ways))
-
-
-def far_columns(
-    expression: Expression, y: Any, dtype: torch.dtype, tuning: Tuning = TUNING
-) -> torch.Tensor | None:
+def far_columns(expression: Expression, y: Any, dtype: torch.dtype) -> torch.Tensor | None:
     """The few y_j so far out that their close pairs must be subtracted; None where there are none.
 
     A pair of a far and a near point is far apart, so that its error does not count: only far x
@@ -130,42 +136,7 @@ def far_columns(
     if not 0.0 < limit < largest:
         return None
     far = sizes > limit
-    return far if 0.0 < float(far.sum()) <= tuning.far * len(far) else None
-
-
-def _planned(asked: _Asked) -> list[_View]:
-    """A plan for each view; products and distances of few columns are best computed apart."""
-    groups: dict[View, list[Number]] = {}
-    for number in numbers_of(asked.simple):
-        if number.kind in PAIR_KINDS:
-            groups.setdefault(number.view, []).append(number)
-    planned: list[_View] = []
-    for numbers in groups.values():
-        together = _View(asked, numbers, len(planned))
-        if together.separable():
-            for number in numbers:
-                planned.append(_View(asked, [number], len(planned)))
-        else:
-            planned.append(together)
-    for view in planned:
-        view.choose()
-    return planned
-
-
-def _norm_inputs(
-    expression: Expression, x: Any, y: Any, dtype: torch.dtype
-) -> tuple[dict[str, Any], dict[Expression, Expression]]:
-    """Arrays and inputs for the numbers of one point alone."""
-    arrays: dict[str, Any] = {}
-    inputs: dict[Expression, Expression] = {}
-    alone = (number for number in numbers_of(expression) if number.kind not in PAIR_KINDS)
-    for n, number in enumerate(alone):
-        points, axis = (x, "row") if number.kind.startswith("x") else (y, "column")
-        values = points.squared_norms(number.view)
-        values = values.sqrt() if number.kind.endswith("length") else values
-        arrays[f"N{n}"] = pad(values.to(dtype))
-        inputs[number] = Input(f"n{n}", axis)
-    return arrays, inputs
+    return far if 0.0 < float(far.sum()) <= TUNING.far * len(far) else None
 
 
 Stored = tuple[dict[Expression, str], dict[Expression, str]]
@@ -174,35 +145,27 @@ Stored = tuple[dict[Expression, str], dict[Expression, str]]
 COORDINATES: Stored = {X: "x"}, {Y: "y"}
 
 
-@dataclass
 class _View:
-    """The pair numbers of one view: the plan, arrays for it, and what stands for the numbers."""
+    """The pair numbers of one view: the plan; arrays and what stands for them go to the whole."""
 
-    asked: _Asked
-    numbers: Sequence[Number]
-    f: int
-    distances: str = ""
-    arrays: dict[str, Any] = field(default_factory=dict)
-    scalars: dict[str, float] = field(default_factory=dict)
-    inputs: dict[Expression, Expression] = field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        self.x, self.y = self.asked.x, self.asked.y
-        self.dtype, self.tuning = self.asked.dtype, self.asked.tuning
-        self.view = self.numbers[0].view
-        self.kinds = {number.kind: number for number in self.numbers}
+    def __init__(self, whole: Operands, numbers: Sequence[Number], f: int) -> None:
+        self.whole, self.numbers, self.f, self.distances = whole, numbers, f, ""
+        self.x, self.y, self.dtype = whole.x, whole.y, whole.dtype
+        self.arrays, self.scalars, self.inputs = whole.arrays, whole.scalars, whole.inputs
+        self.view = numbers[0].view
+        self.kinds = {number.kind: number for number in numbers}
         self.distance = self.kinds.get("squared_distance")
         self.product = self.kinds.get("product")
         self.width = self.x.width_of(self.view)
         self.plan = OperandPlan(self.width)
-        self.value = Input(f"e{self.f}")  # of the matrix product
+        self.value = Input(f"e{f}")  # of the matrix product
 
     def separable(self) -> bool:
         """Whether products and distances are best computed apart: where columns are few."""
         both = set(self.kinds) == set(BILINEAR_KINDS)
         if not both or self.dtype == torch.float64:
             return False
-        if self._packed(self.width) or self.width > self.tuning.apart:
+        if self._packed(self.width) or self.width > TUNING.apart:
             return False
         self._centred()
         return self._expansion_is_safe()
@@ -215,14 +178,14 @@ class _View:
         elif self.dtype == torch.float64:
             self._norms_inside_in_float64()
         elif self.distance is None:
-            if self.width <= self.tuning.few:
+            if self.width <= TUNING.few:
                 self._by_coordinates()
             else:
                 self._products()
         else:
             x, y = self._centred()
             safe = self._expansion_is_safe()
-            if not safe and self.width <= self.tuning.subtracted:
+            if not safe and self.width <= TUNING.subtracted:
                 self._by_coordinates()
             elif safe and self.product is None:
                 self._norms_inside(x, y)
@@ -231,12 +194,12 @@ class _View:
 
     def _expansion_is_safe(self) -> bool:
         assert self.distance is not None
-        asked = self.asked.expression, self.distance
-        if self.asked.strict:
+        asked = self.whole.expression, self.distance
+        if self.whole.strict:
             return expansion_is_safe(*asked, self.size, accuracy.TUNING.entry)
         if expansion_is_safe(*asked, self.size):
             return True
-        alone = only_distance(self.asked.expression) is not None
+        alone = only_distance(self.whole.expression) is not None
         return alone and safe_norm(*asked, self.largest) == self.largest
 
     # ---- coordinate by coordinate ------------------------------------------------------------
@@ -317,7 +280,7 @@ class _View:
     def _products(self) -> None:
         assert self.product is not None
         x, y = (self._plain(points) for points in (self.x, self.y))
-        target = self.tuning.entries
+        target = TUNING.entries
         scales = [_power_of_two(target, float(rows.abs().amax())) for rows in (x, y)]
         half = all(self._similar(rows.abs().amax(1).square()) for rows in (x, y))
         self._store(x, y, x.new_zeros(self.width), scales, half=half)
@@ -334,7 +297,7 @@ class _View:
         if not len(present):
             return True
         smallest, largest = torch.stack([present.amin(), present.amax()]).tolist()
-        return bool(smallest >= self.tuning.similar**2 * largest)
+        return bool(smallest >= TUNING.similar**2 * largest)
 
     # ---- distances from products -------------------------------------------------------------
 
@@ -343,14 +306,14 @@ class _View:
 
         The rows, less their centre, and their squared norms are kept for it.
         """
-        few = self.width <= self.tuning.few
-        if self.distance is None or self.product is not None or few or self.asked.strict:
+        few = self.width <= TUNING.few
+        if self.distance is None or self.product is not None or few or self.whole.strict:
             return False
         centre = None if self.view.unit else self.y.centre(self.view)
         self.sides = [points.seen(self.view, self.dtype, centre) for points in (self.x, self.y)]
         self.norms = [torch.linalg.vecdot(rows, rows)[:, None] for rows in self.sides]
         size = float(self.norms[0].amax() + self.norms[1].amax())
-        return expansion_is_safe(self.asked.expression, self.distance, size, accuracy.TUNING.wide)
+        return expansion_is_safe(self.whole.expression, self.distance, size, accuracy.TUNING.wide)
 
     def _norms_inside_in_float64(self) -> None:
         """(−2x, ‖x‖², 1)·(y, 1, ‖y‖²), in one part: nothing need be cut off."""
@@ -371,7 +334,7 @@ class _View:
         rows = self._moved(centre)
         if centre is not None and self.product is not None:
             middle = self.y.moved(centre, self.view)
-            if float(middle @ middle) <= self.tuning.off_centre * self.size:
+            if float(middle @ middle) <= TUNING.off_centre * self.size:
                 return self._moved(None)
         return rows
 
@@ -397,26 +360,26 @@ class _View:
         absorbed = self._absorbed()
         if absorbed is not None:
             exponent = absorbed.rest == LOG2
-            if not exponent and absorbed.scale * self.size <= self.tuning.small_distance:
+            if not exponent and absorbed.scale * self.size <= TUNING.small_distance:
                 absorbed = None
         scale = _power_of_two(4.0, (self.size / 2) ** 0.5) ** 2
         if absorbed is not None:
             scale = absorbed.scale
         factor = scale**0.5
-        half = scale * self.size < self.tuning.overflow
+        half = scale * self.size < TUNING.overflow
         self._store(x, y, self.offset, [factor, factor], half=half, extended=True)
-        self._replace_distance(self.value, self.tuning.tiny, scale, absorbed)
+        self._replace_distance(self.value, TUNING.tiny, scale, absorbed)
 
     def _norms_beside(self, x: torch.Tensor, y: torch.Tensor, repaired: bool) -> None:
         """‖x‖² + ‖y‖² − 2⟨x,y⟩, the norms being added in float32: ⟨x,y⟩ is asked for, too."""
         assert self.distance is not None
         self.distances = "centred products" + (", close pairs by differences" if repaired else "")
         absorbed = None if repaired else self._absorbed()
-        small, large = self.tuning.small_product, self.tuning.overflow
+        small, large = TUNING.small_product, TUNING.overflow
         if absorbed is not None and not small < absorbed.scale * self.size < large:
             absorbed = None
-        most = _power_of_two(self.tuning.entries, self.size**0.5)
-        factor = min(most, self.tuning.steepest) if absorbed is None else absorbed.scale**0.5
+        most = _power_of_two(TUNING.entries, self.size**0.5)
+        factor = min(most, TUNING.steepest) if absorbed is None else absorbed.scale**0.5
         half = self.product is None or all(
             self._similar(one[: len(points)])
             for one, points in zip(self.norms, (self.x, self.y), strict=True)
@@ -440,7 +403,7 @@ class _View:
         self._store_rows()
         self.scalars |= {
             f"twice{self.f}": 2.0 * factor**-2,
-            f"floor{self.f}": self.tuning.floor * self.size,
+            f"floor{self.f}": TUNING.floor * self.size,
         }
         scaled = self.view.deferred_scales is not None
         self.plan = replace(self.plan, repaired=True, scaled=scaled)
@@ -458,14 +421,14 @@ class _View:
 
     def _absorbed(self) -> Absorbed | None:
         assert self.distance is not None
-        return absorbed_factor(self.asked.simple, self.distance)
+        return absorbed_factor(self.whole.simple, self.distance)
 
     def _replace_distance(
         self, value: Expression, least: float, scale: float, absorbed: Absorbed | None
     ) -> None:
         """Where the card has `scale` times the distance, what stands for it, and for a·q."""
         assert self.distance is not None
-        if not sign_is_harmless(self.asked.simple, self.distance):
+        if not sign_is_harmless(self.whole.simple, self.distance):
             value = maximum(value, Constant(least))
         self.inputs[self.distance] = (1.0 / scale) * value
         if absorbed is not None:
@@ -476,7 +439,7 @@ class _View:
 
     def _packed(self, width: int) -> bool:
         """Whether all parts fit side by side into one short product."""
-        return self.asked.precision != "tf32" and 3 * width <= self.tuning.short
+        return self.whole.precision != "tf32" and 3 * width <= TUNING.short
 
     def _store(
         self,
@@ -491,7 +454,7 @@ class _View:
         """Cut both sides into parts; `extended` adds the columns of norms and ones."""
         width = self.width + (2 if extended else 0)
         packed = self._packed(width)
-        one = packed or self.asked.precision == "tf32"
+        one = packed or self.whole.precision == "tf32"
         self.plan = OperandPlan(3 * width if packed else width, parts=1 if one else 3)
         names = ("A", "AL"), ("B", "BL")
         for right, (rows, (leading, following)) in enumerate(zip((x, y), names, strict=True)):

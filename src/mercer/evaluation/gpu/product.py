@@ -14,7 +14,7 @@ import triton
 
 from mercer.evaluation.expression import Expression
 from mercer.evaluation.gpu.blocks import out_of_memory
-from mercer.evaluation.gpu.operands import Operands, far_columns, prepare
+from mercer.evaluation.gpu.operands import Operands, far_columns
 from mercer.evaluation.gpu.packing import pad_zeros
 from mercer.evaluation.gpu.plan import ARITHMETIC, PADDING, RESIDENT, TileCode, stored_width
 from mercer.evaluation.gpu.source import UNROLLED, source_of
@@ -166,16 +166,12 @@ class FusedProduct:
     def _halves(self, values: torch.Tensor) -> torch.Tensor:
         """The product of half of the rows beside that of the others, or of half of the columns."""
         x, y = self.x, self.y
+        middle = max(len(x), len(y)) // 2
         if len(x) >= len(y):
-            rows = slice(0, len(x) // 2), slice(len(x) // 2, len(x))
-            sides = [(x.slice(part.start, part.stop), y) for part in rows]
-            return torch.cat([self._like(*side).matmul(values) for side in sides])
-        columns = slice(0, len(y) // 2), slice(len(y) // 2, len(y))
-        total: Any = 0.0
-        for part in columns:
-            half = self._like(x, y.slice(part.start, part.stop))
-            total = total + half.matmul(values[part])
-        return total
+            sides = x.slice(0, middle), x.slice(middle, len(x))
+            return torch.cat([self._like(side, y).matmul(values) for side in sides])
+        left, right = (self._like(x, y.slice(*span)) for span in ((0, middle), (middle, len(y))))
+        return left.matmul(values[:middle]) + right.matmul(values[middle:])
 
     def _like(self, x: Any, y: Any) -> FusedProduct:
         return FusedProduct(self.expression, x, y, self.dtype, self.precision, self.tuning)
@@ -238,9 +234,7 @@ class Launch:
         self.product, self.tuning = product, product.tuning
         self.n, self.m = len(x), len(y)
         strict = strict and product.precision != "tf32"
-        self.operands: Operands = prepare(
-            product.expression, x, y, product.dtype, product.precision, strict
-        )
+        self.operands = Operands(product.expression, x, y, product.dtype, product.precision, strict)
         self.symmetric = product.symmetric and x is y
         self.parameters = torch.empty(1, dtype=product.dtype, device=product.device)
         if product.dtype == torch.float64:  # else they are arguments: a copy would wait

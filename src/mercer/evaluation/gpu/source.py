@@ -19,7 +19,7 @@ from functools import lru_cache
 
 from mercer.evaluation.gpu.elementary import needed
 from mercer.evaluation.gpu.plan import PADDING, RESIDENT, STEP, OperandPlan, TileCode, stored_width
-from mercer.evaluation.program import StraightLine, written
+from mercer.evaluation.program import StraightLine, indented, written
 
 UNROLLED = 12  # coordinates that are held in registers; more are read again for each tile
 CLOSENESS = 1 / 32  # distances below this share of ‖x‖² + ‖y‖² are repaired
@@ -115,7 +115,7 @@ def source_of(
     if pairs:
         tasks = [_reduce_pairs()]
     elif columns:
-        tasks = [_reduce_by_elements(columns) if by_elements else _reduce(columns)]
+        tasks = [_reduce(columns, by_elements)]
     else:
         tasks = [_reduce_many(code.dtype), _fill()]
     text = "".join(_printed(function, value, code.dtype, task) for task in tasks)
@@ -373,26 +373,24 @@ def _compensated(total: str, part: str, lost: str) -> tuple[str, ...]:
     )
 
 
-def _reduce(columns: int) -> _Task:
-    """Sums of the rows of a tile, which threads exchange; then of tiles."""
+def _reduce(columns: int, by_elements: bool) -> _Task:
+    """Sums of the rows of a tile, which threads exchange, then of tiles.
+
+    Or sums for every element of the tile, added up at the end: no exchange between threads.
+    """
     rows, use, after = [], [], []
     for c in range(columns):
-        rows += [f"total{c} = tl.zeros((BM,), DTYPE)", f"lost{c} = tl.zeros((BM,), DTYPE)"]
-        use += [f"part = tl.sum(VALUE * tl.load(at_V + {c} * m_padded + j)[None, :], 1)"]
-        use += _compensated(f"total{c}", "part", f"lost{c}")
+        product = f"VALUE * tl.load(at_V + {c} * m_padded + j)[None, :]"
         place = f"OUT + (tl.program_id(1).to(tl.int64) * {columns} + {c}) * n + i"
-        after += [f"tl.store({place}, total{c}, mask=i < n)"]
-    return _Task("reduce", "V, OUT, ", tuple(rows), tuple(use), tuple(after))
-
-
-def _reduce_by_elements(columns: int) -> _Task:
-    """Sums for every element of the tile, added up at the end: no exchange between threads."""
-    rows, use, after = [], [], []
-    for c in range(columns):
-        rows += [f"total{c} = tl.zeros((BM, BN), DTYPE)"]
-        use += [f"total{c} += VALUE * tl.load(at_V + {c} * m_padded + j)[None, :]"]
-        place = f"OUT + (tl.program_id(1).to(tl.int64) * {columns} + {c}) * n + i"
-        after += [f"tl.store({place}, tl.sum(total{c}, 1), mask=i < n)"]
+        if by_elements:
+            rows += [f"total{c} = tl.zeros((BM, BN), DTYPE)"]
+            use += [f"total{c} += {product}"]
+            after += [f"tl.store({place}, tl.sum(total{c}, 1), mask=i < n)"]
+        else:
+            rows += [f"total{c} = tl.zeros((BM,), DTYPE)", f"lost{c} = tl.zeros((BM,), DTYPE)"]
+            use += [f"part = tl.sum({product}, 1)"]
+            use += _compensated(f"total{c}", "part", f"lost{c}")
+            after += [f"tl.store({place}, total{c}, mask=i < n)"]
     return _Task("reduce", "V, OUT, ", tuple(rows), tuple(use), tuple(after))
 
 
@@ -462,13 +460,9 @@ def _printed(function: _Function, value: str, dtype: str, task: _Task) -> str:
         inputs=task.inputs,
         constants=task.constants,
         origin=task.origin,
-        rows=_indented([*task.rows, *function.rows, *starts], 1),
-        tile=_indented([*function.tile, *task.use], 2),
-        advance=_indented([f"{name} += {step}" for name, (_, step) in pointers.items()], 2),
-        after=_indented(task.after, 1),
+        rows=indented([*task.rows, *function.rows, *starts], 1),
+        tile=indented([*function.tile, *task.use], 2),
+        advance=indented([f"{name} += {step}" for name, (_, step) in pointers.items()], 2),
+        after=indented(task.after, 1),
     )
     return text.replace("VALUE", value).replace("DTYPE", f"tl.{dtype}")
-
-
-def _indented(lines: Sequence[str], depth: int) -> str:
-    return "\n".join("    " * depth + line for line in lines if line)

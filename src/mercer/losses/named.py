@@ -1,4 +1,4 @@
-"""Losses of real targets, most of them of the residual r = f − y, and of counts."""
+"""The losses of one number: of residuals r = f − y, of margins m = yf, of counts; smoothed ones."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from mercer.checks import (
 )
 from mercer.evaluation.expression import Expression, absolute, exp
 from mercer.losses import numerics
-from mercer.losses.base import Loss, QuadraticConjugate, ResidualLoss
-from mercer.losses.expressions import choose, entropy, positive_part
+from mercer.losses.base import Loss, MarginLoss, QuadraticConjugate, ResidualLoss
+from mercer.losses.expressions import choose, entropy, entropy1p, positive_part, softplus
 
 
 @dataclass(frozen=True)
@@ -169,6 +169,84 @@ class EpsilonInsensitive(ResidualLoss):
 
 
 @dataclass(frozen=True)
+class Logistic(MarginLoss):
+    """The logistic loss, log(1 + e^{−yf}), for labels ±1: −log of the probability of y.
+
+    >>> import numpy as np
+    >>> f = np.array([-2.0, 0.0, 5.0])
+    >>> bool(np.allclose(Logistic().value(1, f), -np.log(Logistic().probability(f))))
+    True
+    """
+
+    lipschitz = 1.0
+    smoothness = 0.25
+
+    def of_margin(self, m: Expression) -> Expression:
+        return softplus(-m)
+
+    def conjugate_of(self, v: Expression) -> Expression:
+        """−v log(−v) + (1 + v) log(1 + v)."""
+        return entropy(-v) + entropy1p(v)
+
+    def probability(self, f: Array) -> Array:
+        """1/(1 + e^{−f}), the probability of the label +1."""
+        return numerics.sigmoid(floating(f))
+
+
+@dataclass(frozen=True)
+class Hinge(MarginLoss):
+    """The hinge loss of support vector machines, max(1 − yf, 0). Its slope is 0 at the kink yf = 1.
+
+    >>> import numpy as np
+    >>> f = np.array([-1.0, 0.5, 3.0])
+    >>> bool((Hinge().value(1, f) == np.maximum(1 - f, 0)).all())
+    True
+    """
+
+    lipschitz = 1.0
+    quadratic_conjugate = QuadraticConjugate()
+
+    def of_margin(self, m: Expression) -> Expression:
+        return positive_part(1.0 - m)
+
+
+@dataclass(frozen=True)
+class SquaredHinge(MarginLoss):
+    """The square of the hinge loss, max(1 − yf, 0)², smooth. There is no factor ½, as in LinearSVC.
+
+    Its curvature is 2 below the margin yf = 1, and 0 there and above.
+
+    >>> import numpy as np
+    >>> f = np.array([-1.0, 0.5, 3.0])
+    >>> bool((SquaredHinge().value(1, f) == Hinge().value(1, f) ** 2).all())
+    True
+    """
+
+    smoothness = 2.0
+    quadratic_conjugate = QuadraticConjugate(curvature=0.5)
+
+    def of_margin(self, m: Expression) -> Expression:
+        return positive_part(1.0 - m) ** 2
+
+
+@dataclass(frozen=True)
+class Perceptron(MarginLoss):
+    """The loss of the perceptron, max(−yf, 0). Its slope at the kink yf = 0 is −y: a mistake.
+
+    >>> Perceptron().value(1.0, [-2.0, 0.0, 3.0]).tolist()
+    [2.0, 0.0, 0.0]
+    """
+
+    lipschitz = 1.0
+
+    def of_margin(self, m: Expression) -> Expression:
+        return positive_part(m) - m
+
+    def conjugate_of(self, v: Expression) -> Expression:
+        return 0.0 * v
+
+
+@dataclass(frozen=True)
 class Poisson(Loss):
     """The Poisson loss, e^f − yf, for counts y ≥ 0 of mean e^f.
 
@@ -209,3 +287,61 @@ class Poisson(Loss):
     def mean(self, f: Array) -> Array:
         """e^f, the expected count."""
         return numerics.exponential(f)
+
+
+@dataclass(frozen=True)
+class Smoothed(Loss):
+    """The Moreau envelope ℓ_μ(y, f) = min_z ℓ(y, z) + (z − f)²/(2μ) of a piecewise linear loss.
+
+    ℓ − μL²/2 ≤ ℓ_μ ≤ ℓ for an L-Lipschitz loss. The slope (f − z)/μ at the minimiser z lies in the
+    domain of ℓ*, so it is a dual point of the problem with ℓ itself; ℓ_μ* = ℓ* + (μ/2)u².
+
+    References
+    ----------
+    Y. Nesterov, Smooth minimization of non-smooth functions, 2005.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mercer.losses import Hinge
+    >>> f = np.array([-1.0, 0.9, 2.0])
+    >>> Smoothed(Hinge(), 0.5).slope(np.ones(3), f)
+    array([-1. , -0.2,  0. ])
+    """
+
+    base: Loss
+    width: float
+
+    @property
+    def lipschitz(self) -> float:
+        return self.base.lipschitz
+
+    @property
+    def smoothness(self) -> float:
+        return 1.0 / self.width
+
+    def value(self, y: Array, f: Array) -> Array:
+        z = self.base.proximal(y, f, self.width)
+        return self.base.value(y, z) + (z - f) ** 2 / (2.0 * self.width)
+
+    def slope(self, y: Array, f: Array) -> Array:
+        low, high = self.base.domain(y)
+        pull = (f - self.base.proximal(y, f, self.width)) / self.width
+        return namespace(f).clip(pull, low, high)
+
+    def curvature(self, y: Array, f: Array) -> Array:
+        """1/μ where z stands at a kink, 0 where the loss is straight."""
+        u = self.slope(y, f)
+        low, high = self.base.domain(y)
+        slack = 1e-9 * self.base.lipschitz
+        bent = (u > low + slack) & (u < high - slack) & (abs(u) > slack)
+        return namespace(u).astype(bent, u.dtype) / self.width
+
+    def conjugate(self, y: Array, u: Array) -> Array:
+        return self.base.conjugate(y, u) + 0.5 * self.width * u**2
+
+    def domain(self, y: Array) -> tuple[Any, Any]:
+        return self.base.domain(y)
+
+    def check_targets(self, y: Any) -> Array:
+        return self.base.check_targets(y)
