@@ -299,7 +299,7 @@ class Expansion(Descent):
         super()._check(samples)
 
     def _block_length(self) -> int:
-        if self.in_loop and self.rules.policy != UNBOUNDED:
+        if self.in_loop and not self.singly and self.rules.policy != UNBOUNDED:
             return self.tuning.gaussian_block
         return super()._block_length()
 
