@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from copy import deepcopy
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any, Self
 
 import numpy as np
@@ -27,17 +27,8 @@ from mercer.online.stream import Expansion, Recorded
 from mercer.online.targets import Targets, announced
 from mercer.points import DensePoints, PointSet, VectorPoints, check_finite
 from mercer.solvers.early_stopping import HeldOut
-from mercer.solvers.schedules import Average, InverseSquareRoot
+from mercer.solvers.schedules import Average
 from mercer.theory.certificate import Certificate
-
-PLAIN: dict[str, Any] = {  # the parameters of an algorithm, for machines that have no such
-    "regularization": 0.0,
-    "step": None,
-    "budget": None,
-    "averaging": None,
-    "random_state": None,
-    "record": False,
-}
 
 
 class _Learned(KernelInput):
@@ -77,11 +68,12 @@ class OnlineMachine(_Learned, BaseEstimator):
     n_iter_no_change: int = 5
 
     def _algorithm(self, classes: int, **chosen: Any) -> Algorithm:
-        """The objective and the steps: as chosen, else as the parameters say."""
-        options = {name: getattr(self, name, value) for name, value in PLAIN.items()} | chosen
-        if options["step"] is None:
-            options["step"] = InverseSquareRoot(1.0)
-        return Algorithm(self._loss(classes), **options)
+        """The objective and the steps: as chosen, else as those parameters say that there are."""
+        names = (field.name for field in fields(Algorithm) if field.name != "loss")
+        given = {name: getattr(self, name) for name in names if hasattr(self, name)} | chosen
+        if given.get("step", True) is None:
+            del given["step"]
+        return Algorithm(self._loss(classes), **given)
 
     def _loss(self, classes: int = 2) -> Loss:
         loss = getattr(self, "loss", None)

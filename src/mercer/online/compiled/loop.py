@@ -134,12 +134,12 @@ def learn(state, block, rules):  # type: ignore[no-untyped-def]  # noqa: C901
         if policy == MERGING:
             copy_row(rows, slot, block_rows, t)
         elif bounded and policy != OLDEST:
-            keep_more(state, block, t, slot, row, rules)
+            keep_more(state, block, t, slot, row, policy)
         if bounded and slot >= size:
             if policy == OLDEST:  # the quickest budgets go without a look into the tuples
                 drop(integers, a, b, sizes, ages, columns, centres, least(ages, size + 1))
             elif policy == MERGING:
-                merge(integers, a, b, sizes, ages, columns, centres, rows, rules)
+                merge(integers, a, b, sizes, ages, columns, centres, rows)
             else:
                 maintain(state, rules)
     return len(targets)
