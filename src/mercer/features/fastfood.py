@@ -15,6 +15,7 @@ from mercer.features.inputs import KernelLike, dense
 from mercer.kernels import laws
 from mercer.kernels.measures import Seed, generator
 
+ROWS = 32  # whose angles are computed at a time, all frequencies at once
 SHORTEST_TRANSFORM = 16  # columns of a block: the float32 numbers of the widest vector
 
 
@@ -120,7 +121,7 @@ class Fastfood(FourierFeatures):
         return turns
 
     def _filler(self, dtype: np.dtype) -> Fill:
-        turns, write, step = self._turns(dtype), self._writer(dtype), self.tuning.structured_rows
+        turns, write, step = self._turns(dtype), self._writer(dtype), ROWS
 
         def fill(rows: Any, out: np.ndarray) -> None:
             angles = np.empty((step, self.signs_.size), dtype)

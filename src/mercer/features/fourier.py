@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from mercer.arrays import namespace, to_precision
 from mercer.checks import check_count
-from mercer.features.base import FeatureMap, Fill, Tuning, dense_pairs
+from mercer.features.base import FeatureMap, Fill, dense_pairs
 from mercer.features.frequencies import TURN, FrequencySampler, IsotropicSpectrum
 from mercer.features.inputs import KernelLike, placed_like
 from mercer.kernels.conversion import as_kernel
@@ -22,14 +22,7 @@ from mercer.kernels.measures import Seed, generator
 from mercer.kernels.radial import Gaussian
 
 FORMS = ("pairs", "phase", "complex")
-
-
-@dataclass(frozen=True)
-class FourierTuning(Tuning):
-    """Sizes of the blocks of angles, which stay in the cache until their cosines are written."""
-
-    panel_bytes: int = 4096  # of a row of angles: those of 512 rows take the L2 cache of a core
-    structured_rows: int = 32  # whose angles Fastfood computes at a time, all frequencies at once
+PANEL_BYTES = 4096  # of a row of angles: those of 512 rows take the L2 cache of a core
 
 
 class FourierFeatures(FeatureMap):
@@ -45,7 +38,6 @@ class FourierFeatures(FeatureMap):
     frequencies_: np.ndarray
     phases_: np.ndarray | None
     amplitude_: float
-    tuning = FourierTuning()
 
     @property
     def feature_count(self) -> int:
@@ -93,7 +85,7 @@ class FourierFeatures(FeatureMap):
 
     def _filler(self, dtype: np.dtype) -> Fill:
         """Angles in turns for a panel of frequencies at a time, so that they stay in the cache."""
-        turned, width = self.frequencies_ / TURN, self.tuning.panel_bytes // dtype.itemsize
+        turned, width = self.frequencies_ / TURN, PANEL_BYTES // dtype.itemsize
         panels = [
             (first, np.ascontiguousarray(turned[first : first + width].T, dtype))
             for first in range(0, len(turned), width)

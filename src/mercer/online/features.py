@@ -292,7 +292,7 @@ class RandomFeatureMachine(OnlineMachine):
     def _begin(self, kernel: Kernel, points: PointSet, targets: Targets) -> FourierStream:
         check_count(self, "n_components", self.n_components)
         pairs = (self.n_components + 1) // 2
-        return FourierStream(kernel, self._algorithm(2), points, targets.outputs, pairs)
+        return FourierStream(kernel, self._algorithm(targets.loss), points, targets.outputs, pairs)
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -331,7 +331,9 @@ class NystroemMachine(OnlineMachine):
 
     def _begin(self, kernel: Kernel, points: PointSet, targets: Targets) -> NystroemStream:
         check_count(self, "size", self.size)
-        return NystroemStream(kernel, self._algorithm(2), points, targets.outputs, int(self.size))
+        return NystroemStream(
+            kernel, self._algorithm(targets.loss), points, targets.outputs, int(self.size)
+        )
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -374,5 +376,5 @@ class DoublyStochasticMachine(OnlineMachine):
     def _begin(self, kernel: Kernel, points: PointSet, targets: Targets) -> DoublyStochasticStream:
         check_count(self, "frequencies", self.frequencies)
         return DoublyStochasticStream(
-            kernel, self._algorithm(2), points, targets.outputs, int(self.frequencies)
+            kernel, self._algorithm(targets.loss), points, targets.outputs, int(self.frequencies)
         )

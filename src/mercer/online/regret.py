@@ -24,7 +24,6 @@ from mercer.solvers.schedules import Constant, InverseTime
 from mercer.theory.bounds import online_deviation
 from mercer.theory.certificate import Assumption, Certificate, Statement
 
-
 STEPS = 4000  # of splitting at most; a few hundred are usual
 CHECKED = 20  # steps between two evaluations of the gap, which costs as much as a step
 APART = 5.0  # primal and dual residuals further apart than this double or halve the stiffness
@@ -189,19 +188,7 @@ def best_in_ball(
     learning via the alternating direction method of multipliers, 2011.
     """
     check_positive("best_in_ball", "radius", radius)
-    ball = _Ball(gram, float(radius), float(regularization))
-
-    def costs(f: np.ndarray) -> np.ndarray:
-        return weights * _row_sums(loss.value(targets, f))
-
-    def dual_value(slopes: np.ndarray) -> float:
-        u = slopes / weights[:, None]
-        if not loss.is_multiclass:  # into the domain of the conjugate
-            low, high = loss.domain(targets)
-            u = np.clip(u, np.asarray(low), np.asarray(high))
-        conjugates = weights * _row_sums(loss.conjugate(targets, u))
-        return float(-conjugates.sum() - ball.support(u * weights[:, None]))
-
+    ball = _Ball(gram, targets, weights, loss, float(radius), float(regularization))
     steps = weights if loss.is_multiclass else weights[:, None]
     free, dual, stiffness = np.zeros_like(targets), np.zeros_like(targets), 1.0
     best, least, bound = np.zeros_like(targets), math.inf, -math.inf
@@ -212,8 +199,8 @@ def best_in_ball(
         dual = dual + values - free
         if number % CHECKED and number < STEPS:
             continue
-        total = float(costs(values).sum()) + 0.5 * regularization * ball.squared_norm(place)
-        bound = max(bound, dual_value(stiffness * dual))
+        bound = max(bound, ball.dual_value(stiffness * dual))
+        total = float(ball.losses(values).sum()) + 0.5 * regularization * ball.squared_norm(place)
         if total < least:
             best, least = place, total
         if least - bound <= tolerance * max(abs(least), 1e-12):
@@ -225,25 +212,29 @@ def best_in_ball(
             stiffness, dual = stiffness * change, dual / change
     return Hindsight(
         RKHSFunction(gram.kernel, gram.x, ball.vectors @ (best / ball.eigenvalues[:, None])),
-        costs(ball.vectors @ best),
+        ball.losses(ball.vectors @ best),
         ball.squared_norm(best),
         least - bound,
     )
 
 
-def _row_sums(values: np.ndarray) -> np.ndarray:
-    """One number for each sample: summed over outputs."""
-    return np.asarray(values).reshape(len(values), -1).sum(axis=1)
-
-
 class _Ball:
-    """Functions f with f(X) = Qs, ‖f‖² = Σ s²/λ_i ≤ U², in the eigenbasis K = QΛQᵀ."""
+    """Functions f with f(X) = Qs and ‖f‖² = Σ s²/λ_i ≤ U² in the eigenbasis K = QΛQᵀ."""
 
-    def __init__(self, gram: Gram, radius: float, regularization: float) -> None:
+    def __init__(
+        self,
+        gram: Gram,
+        targets: np.ndarray,
+        weights: np.ndarray,
+        loss: Loss,
+        radius: float,
+        regularization: float,
+    ) -> None:
+        self.targets, self.weights, self.loss = targets, weights, loss
+        self.radius, self.regularization = radius, regularization
         values, vectors = map(np.asarray, linalg.eigen(gram.dense().astype(np.float64)))
         used = values > len(values) * np.finfo(np.float64).eps * values[-1]
         self.eigenvalues, self.vectors = values[used], np.ascontiguousarray(vectors[:, used])
-        self.radius, self.regularization = radius, regularization
 
     def nearest(self, target: np.ndarray, stiffness: float) -> np.ndarray:
         """The s that minimises (ρ/2)‖Qs − target‖² + (λ/2)Σ s²/λ_i over the ball."""
@@ -263,14 +254,28 @@ class _Ball:
     def squared_norm(self, place: np.ndarray) -> float:
         return float(((place**2).sum(axis=1) / self.eigenvalues).sum())
 
-    def support(self, slopes: np.ndarray) -> float:
-        """The largest value of −Σ β f(x) − (λ/2)‖f‖² over the ball."""
-        inner = self.vectors.T @ slopes
+    def losses(self, f: np.ndarray) -> np.ndarray:
+        """w_t ℓ(y_t, f_t), summed over outputs."""
+        return self.weights * _row_sums(self.loss.value(self.targets, f))
+
+    def dual_value(self, slopes: np.ndarray) -> float:
+        """Fenchel's lower bound at β = slopes (of w ℓ), moved into the domain of the conjugate."""
+        u = slopes / self.weights[:, None]
+        if not self.loss.is_multiclass:
+            low, high = self.loss.domain(self.targets)
+            u = np.clip(u, np.asarray(low), np.asarray(high))
+        conjugates = self.weights * _row_sums(self.loss.conjugate(self.targets, u))
+        # the largest value of −Σ β f(x) − (λ/2)‖f‖² over the ball
+        inner = self.vectors.T @ (u * self.weights[:, None])
         size = math.sqrt(float(((inner**2).sum(axis=1) * self.eigenvalues).sum()))
-        ridge, radius = self.regularization, self.radius
-        if ridge * radius >= size:
-            return size**2 / (2.0 * ridge) if ridge else 0.0
-        return radius * size - 0.5 * ridge * radius**2
+        ridge, norm = self.regularization, self.radius
+        if ridge * norm > size:
+            norm = size / ridge
+        return float(-conjugates.sum()) - norm * size + 0.5 * ridge * norm**2
+
+
+def _row_sums(values: Any) -> np.ndarray:
+    return np.asarray(values).reshape(len(values), -1).sum(axis=1)
 
 
 # ---- the certificate -----------------------------------------------------------------------------

@@ -181,10 +181,10 @@ class Descent(Stream):
         from mercer.online.compiled.loop import learn
 
         points, targets, weights, diagonal = samples
-        n, first = len(targets), self.rounds + 1
-        steps, shares = self.algorithm.steps(first, n), self.algorithm.shares(first, n)
+        algorithm, n, first = self.algorithm, len(targets), self.rounds + 1
+        steps, shares = algorithm.steps(first, n), algorithm.shares(first, n)
         block = block_of(values, diagonal, targets, weights, steps, shares, **parts)
-        rules = self.algorithm.compiled(self.rules)
+        rules = algorithm.compiled(self.rules)
         if rules.loss == FOREIGN:  # a block of one: predict, ask, learn
             learn(self.state, block, rules)
             block = block._replace(given=self._asked(block))
@@ -193,7 +193,7 @@ class Descent(Stream):
                 f"the loss or its slope is not finite at sample {self.rounds + 1} of the stream: "
                 "the steps are too long for it. Shorten them; the model is as it was before."
             )
-        if self.algorithm.record:
+        if algorithm.record:
             reported = block.losses, block.gradients, block.norms
             self.blocks.append(Recorded(points, targets, weights, *reported))
 
