@@ -16,7 +16,7 @@ from numba.extending import intrinsic
 
 from mercer.evaluation.cpu.elementary import in_float32, in_float64
 from mercer.evaluation.cpu.vectors import OPTIONS, compiled, lanes, widen
-from mercer.features.fastfood import SHORTEST_TRANSFORM
+from mercer.features.fourier import SHORTEST_TRANSFORM
 
 Loop = Callable[..., None]
 
@@ -63,9 +63,6 @@ class _Vectors:
             h *= 2
         return value
 
-    def butterfly(self, a: Any, b: Any) -> tuple[Any, Any]:
-        return self.builder.fadd(a, b), self.builder.fsub(a, b)
-
 
 @intrinsic
 def _within(typing_context: Any, array: Any, offset: Any) -> Any:
@@ -94,7 +91,8 @@ def _stages(count: int) -> Any:
             while h < len(values):
                 for j in range(len(values)):
                     if not j & h:
-                        values[j], values[j + h] = write.butterfly(values[j], values[j + h])
+                        a, b = values[j], values[j + h]
+                        values[j], values[j + h] = builder.fadd(a, b), builder.fsub(a, b)
                 h *= 2
             for value, place in zip(values, offsets, strict=True):
                 write.store(value, place)
@@ -123,21 +121,14 @@ def _hadamard(number: Any) -> Any:
                 for j in range(group, group + h, width):
                     _three_stages(x, j, h)
             h *= 8
-        _last_stages(x, h, width)
+        if 4 * h == size:
+            for j in range(0, h, width):
+                _two_stages(x, j, h)
+        elif 2 * h == size:
+            for j in range(0, h, width):
+                _one_stage(x, j, h)
 
     return hadamard
-
-
-@njit(**OPTIONS)
-def _last_stages(x, h, width):  # type: ignore[no-untyped-def]
-    """The one or two stages that are left."""
-    widen()
-    if 4 * h == x.shape[0]:
-        for j in range(0, h, width):
-            _two_stages(x, j, h)
-    elif 2 * h == x.shape[0]:
-        for j in range(0, h, width):
-            _one_stage(x, j, h)
 
 
 # ---- loops over blocks ---------------------------------------------------------------------------
@@ -150,11 +141,10 @@ def _trigonometric(functions: Any) -> dict[str, Loop]:
     def cosines(angles, phases, scale, out, first):  # type: ignore[no-untyped-def]
         widen()
         width = angles.shape[1]
-        shift = phases[first : first + width]
         for i in range(angles.shape[0]):
             source, target = angles[i], out[i, first : first + width]
             for j in range(width):
-                target[j] = scale * cosine(source[j] + shift[j])
+                target[j] = scale * cosine(source[j] + phases[j])
 
     @compiled
     def pairs(angles, scale, out, first, second):  # type: ignore[no-untyped-def]

@@ -13,7 +13,6 @@ import numpy as np
 
 from mercer.checks import check_positive
 from mercer.features.bases import OutlierMixin
-from mercer.features.inputs import length
 from mercer.kernels.measures import Seed
 from mercer.losses import EpsilonInsensitive, Hinge, Loss, Perceptron
 from mercer.online.algorithm import Algorithm
@@ -352,13 +351,13 @@ class OneClassMachine(OutlierMixin, OnlineMachine):
                 "OneClassMachine has no early_stopping: without labels nothing tells how well rows "
                 "that are held out are predicted."
             )
-        return super().fit(X, np.zeros(length(X)), sample_weight)
+        return super().fit(X, _zeros(X), sample_weight)
 
     def partial_fit(
         self, X: Any, y: Any = None, classes: Any = None, sample_weight: Any = None
     ) -> Self:
         """Learn the rows of X in their order; y is ignored."""
-        return super().partial_fit(X, np.zeros(length(X)), None, sample_weight)
+        return super().partial_fit(X, _zeros(X), None, sample_weight)
 
     def learn_one(
         self, x: Any, y: Any = None, classes: Any = None, sample_weight: float = 1.0
@@ -389,3 +388,7 @@ class OneClassMachine(OutlierMixin, OnlineMachine):
         tags.target_tags.required = False
         tags.target_tags.multi_output = False
         return tags
+
+
+def _zeros(X: Any) -> np.ndarray:
+    return np.zeros(X.shape[0] if hasattr(X, "shape") else len(np.asarray(X, dtype=object)))
