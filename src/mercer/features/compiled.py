@@ -1,10 +1,11 @@
-"""Compiled loops of feature maps: cosines in place, and the fast Walsh–Hadamard transform.
+"""Compiled loops of feature maps: cosines, the fast Walsh–Hadamard transform, choice of pivots.
 
 Arrays of angles are in turns. Each loop works on a block that fits the cache.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -106,7 +107,7 @@ def _stages(count: int) -> Any:
 _one_stage, _two_stages, _three_stages = (_stages(count) for count in (1, 2, 3))
 
 
-def _hadamard(number: Any) -> Any:
+def _hadamard(number: Any) -> Any:  # noqa: C901 (one compiled loop)
     width = lanes(number)
 
     @njit(**OPTIONS)
@@ -121,11 +122,10 @@ def _hadamard(number: Any) -> Any:
                 for j in range(group, group + h, width):
                     _three_stages(x, j, h)
             h *= 8
-        if 4 * h == size:
-            for j in range(0, h, width):
+        for j in range(0, h, width):  # one or two stages may be left
+            if 4 * h == size:
                 _two_stages(x, j, h)
-        elif 2 * h == size:
-            for j in range(0, h, width):
+            elif 2 * h == size:
                 _one_stage(x, j, h)
 
     return hadamard
@@ -244,3 +244,50 @@ def hadamard(block: np.ndarray) -> None:
             f"the length must be a power of two from {SHORTEST_TRANSFORM} on; got {size}."
         )
     _TABLE[block.dtype]["hadamard"](block)
+
+
+# ---- pivots --------------------------------------------------------------------------------------
+
+
+@compiled
+def accepted_pivots(matrix, thresholds, columns):  # type: ignore[no-untyped-def]  # noqa: C901
+    """Which candidates are pivots, one by one, those with more left than their threshold.
+
+    Rows of the factor are written into `columns`. Those of a candidate are solved for in the factor
+    so far; only those of candidates are needed. The factor does not fit into the first cache, so
+    that each row of it serves four candidates.
+    """
+    n, rank, order = len(matrix), 0, np.empty(len(matrix), np.intp)
+    lower, rows = np.empty_like(matrix), np.empty((4, n))
+    a, b, c, d = rows[0], rows[1], rows[2], rows[3]
+    for first in range(0, n, 4):
+        known, last = rank, min(first + 4, n)
+        second, third = min(first + 1, last - 1), min(first + 2, last - 1)
+        for p in range(known):
+            line, at = lower[p], order[p]
+            s, t, u, v = 0.0, 0.0, 0.0, 0.0
+            for q in range(p):
+                s += line[q] * a[q]
+                t += line[q] * b[q]
+                u += line[q] * c[q]
+                v += line[q] * d[q]
+            a[p] = (matrix[at, first] - s) / line[p]
+            b[p] = (matrix[at, second] - t) / line[p]
+            c[p] = (matrix[at, third] - u) / line[p]
+            d[p] = (matrix[at, last - 1] - v) / line[p]
+        for i in range(first, last):
+            row, left = rows[i - first], matrix[i, i]
+            for p in range(known, rank):  # pivots among the four
+                line, rest = lower[p], matrix[order[p], i]
+                for q in range(p):
+                    rest -= line[q] * row[q]
+                row[p] = rest / line[p]
+            for p in range(rank):
+                left -= row[p] * row[p]
+            if left > thresholds[i]:
+                row[rank] = math.sqrt(left)
+                for q in range(rank + 1):
+                    lower[rank, q] = columns[i, q] = row[q]
+                order[rank] = i
+                rank += 1
+    return order[:rank]
