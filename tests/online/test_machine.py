@@ -76,6 +76,14 @@ def test_the_step_is_the_functional_gradient(loss):
     assert machine.cumulative_loss_ == pytest.approx(losses.sum(), rel=1e-12)
 
 
+@pytest.mark.parametrize("budget", [budgets.Oldest(12), budgets.Merge(12)], ids=repr)
+def test_a_loss_that_compiled_code_does_not_know_learns_blocks_on_a_budget(budget):
+    X, labels, _ = samples()
+    own, known = (begun(X, labels, loss=loss, budget=budget) for loss in (OwnLoss(), Logistic()))
+    np.testing.assert_allclose(own.predict_proba(X), known.predict_proba(X), atol=1e-12)
+    assert own.cumulative_loss_ == pytest.approx(known.cumulative_loss_, rel=1e-12)
+
+
 @pytest.mark.parametrize("loss", [Hinge(), Multinomial(), MaxMargin(1.0), MaxMargin(0.0)], ids=repr)
 def test_several_classes_several_weights_and_the_average(loss):
     X, _, real = samples()

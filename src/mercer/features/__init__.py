@@ -15,13 +15,11 @@ True
 
 from mercer.features import centres
 from mercer.features.additive import AdditiveChi2Sampler, AdditiveFeatures, SkewedChi2Sampler
-from mercer.features.base import FeatureMap
+from mercer.features.base import FeatureMap, NormalEquations
 from mercer.features.compression import Compressed, compress, to_features
-from mercer.features.fastfood import Fastfood
-from mercer.features.fourier import RandomFourierFeatures, RBFSampler
+from mercer.features.fourier import Fastfood, RandomFourierFeatures, RBFSampler
 from mercer.features.inner_product import PolynomialCountSketch, ReLUFeatures, TensorSketch
 from mercer.features.mercer import MercerFeatures
-from mercer.features.normal import NormalEquations
 from mercer.features.nystroem import Nystroem
 from mercer.features.sparse import ExplicitFeatures, MinHash
 

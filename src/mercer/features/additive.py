@@ -40,19 +40,11 @@ class _SampledSpectrum(FeatureMap):
 
     unbiased = False
     interval_: float
-
-    @property
-    def _count(self) -> int:
-        raise NotImplementedError
+    _count: int
 
     @property
     def feature_count(self) -> int:
         return self.n_features_in_ * (2 * self._count + 1)
-
-    def _columns(self, X: Any) -> np.ndarray:
-        rows = dense(X)
-        self.kernel_.points(rows)  # refuses what is negative
-        return rows
 
     def _parts(self, values: np.ndarray) -> list[np.ndarray]:
         """The 2n + 1 features of nonnegative numbers, an array like them for each."""
@@ -71,7 +63,9 @@ class _SampledSpectrum(FeatureMap):
 
     def _filler(self, dtype: np.dtype) -> Fill:
         def fill(X: Any, out: np.ndarray) -> None:
-            out[:] = np.concatenate(self._parts(self._columns(X)), axis=1)
+            rows = dense(X)
+            self.kernel_.points(rows)  # refuses what is negative
+            out[:] = np.concatenate(self._parts(rows), axis=1)
 
         return fill
 
@@ -127,7 +121,7 @@ class AdditiveFeatures(_SampledSpectrum):
     steps: int = 3
 
     @property
-    def _count(self) -> int:
+    def _count(self) -> int:  # type: ignore[override]
         return self.steps
 
     def _draw(self, X: Any) -> None:
@@ -141,9 +135,9 @@ class AdditiveFeatures(_SampledSpectrum):
             period = 5.86 * math.sqrt(self.steps) + 3.65
         else:
             period = 8.80 * math.sqrt(self.steps + 4.44) - 12.6
+        self.kernel.points(dense(X))  # refuses what is negative
         self.interval_ = 2.0 * math.pi / period
         self.kernel_: Kernel = self.kernel
-        self._columns(X)
 
 
 @dataclass(eq=False, repr=False)
@@ -174,20 +168,19 @@ class AdditiveChi2Sampler(_SampledSpectrum):
     sample_interval: float | None = None
 
     @property
-    def _count(self) -> int:
+    def _count(self) -> int:  # type: ignore[override]
         return self.sample_steps - 1
 
     def _draw(self, X: Any) -> None:
         check_count(self, "sample_steps", self.sample_steps)
         check_non_negative(X, "X in AdditiveChi2Sampler.fit")
-        if self.sample_interval is None and self.sample_steps not in INTERVALS:
+        if self.sample_interval is not None:
+            check_positive(self, "sample_interval", self.sample_interval)
+        elif self.sample_steps not in INTERVALS:
             raise ValueError(
                 "If sample_steps is not in [1, 2, 3], you need to provide sample_interval"
             )
-        if self.sample_interval is not None:
-            check_positive(self, "sample_interval", self.sample_interval)
-        given = self.sample_interval
-        self.interval_ = INTERVALS[self.sample_steps] if given is None else float(given)
+        self.interval_ = float(self.sample_interval or INTERVALS[self.sample_steps])
         self.kernel_: Kernel = AdditiveChiSquared()
 
     def transform(self, X: Any) -> Any:

@@ -1,20 +1,21 @@
-"""Feature maps: vectors φ(x) with ⟨φ(x), φ(y)⟩ ≈ k(x, y), and how far off that is."""
+"""Feature maps: vectors φ(x) with ⟨φ(x), φ(y)⟩ ≈ k(x, y), how far off that is, normal equations."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Self
 
 import numpy as np
 import scipy.sparse
+from sklearn.utils import check_array, check_consistent_length
 from sklearn.utils.validation import check_is_fitted
 
+from mercer import linalg
 from mercer.arrays import namespace
-from mercer.checks import check_between, check_nonnegative
+from mercer.checks import check_between, check_nonnegative, check_weights
 from mercer.features.bases import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from mercer.features.inputs import KernelInput, dense, from_tensor, is_foreign, length, placed_like
-from mercer.features.normal import NormalEquations, accumulate
 from mercer.functions import FeatureFunction
 from mercer.kernels.base import Kernel
 from mercer.operators import FeatureMatrix
@@ -24,15 +25,16 @@ Fill = Callable[[Any, np.ndarray], Any]
 """(rows, out): write the features of rows into out. Threads share it."""
 
 
-@dataclass(frozen=True)
-class Tuning:
-    """Sizes of blocks; results depend on them by rounding only, never on the number of threads."""
-
-    block_bytes: int = 8 << 20  # of the features of a block of rows: they stay near the cache
-    fewest_rows: int = 64  # of a block: enough for a matrix product
-    most_rows: int = 512  # few enough for all threads to have work
-    foreign_rows: int = 1 << 14  # where another library computes, with threads of its own
-    stripes: int = 16  # partial sums over rows; a fixed number fixes the bits of a sum
+# Sizes of blocks. Results depend on them by rounding only, never on the number of threads.
+BLOCK_BYTES = 8 << 20  # of the features of a block of rows: they stay near the cache
+FEWEST_ROWS = 64  # of a block: enough for a matrix product
+MOST_ROWS = 512  # few enough for all threads to have work
+FOREIGN_ROWS = 1 << 14  # where another library computes, with threads of its own
+STRIPES = 16  # partial sums over rows; a fixed number fixes the bits of a sum
+CHUNK_BYTES = 48 << 20  # of the features stored at a time for ΦᵀΦ: bounds the memory of the sum
+CHUNK_ROWS = 1 << 15  # in float32 so many are summed before float64 takes over
+TILE = 512  # rows and columns of a tile of ΦᵀΦ: its product runs at the speed of BLAS
+DIAGONAL_TILE = 128  # half of a tile on the diagonal is computed for nothing
 
 
 class FeatureMap(KernelInput, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
@@ -63,7 +65,6 @@ class FeatureMap(KernelInput, ClassNamePrefixFeaturesOutMixin, TransformerMixin,
     kernel_: Kernel
     n_features_in_: int
     unbiased = True  # whether the mean of ⟨φ(x), φ(y)⟩ over draws is k(x, y)
-    tuning = Tuning()
 
     def fit(self, X: Any, y: Any = None) -> Self:
         """Draw the features for points like X. y is not used."""
@@ -105,23 +106,41 @@ class FeatureMap(KernelInput, ClassNamePrefixFeaturesOutMixin, TransformerMixin,
         """Σ_i α_i φ(x_i), with a column for each column of α; the features are not stored."""
         X = self._admitted(X)
         alpha, block, pieces = placed_like(coefficients, X), self._block_of(X), self._spans(X)
-        columns, stripes = alpha.reshape((len(alpha), -1)), self.tuning.stripes
-        xp, parts = namespace(alpha), dict[int, Any]()
+        xp, columns, parts = namespace(alpha), alpha.reshape((len(alpha), -1)), dict[int, Any]()
 
         def add(stripe: int) -> None:
-            for span in pieces[stripe::stripes]:
+            for span in pieces[stripe::STRIPES]:
                 part = _product(block(span).T, columns[slice(*span)])
                 part = xp.astype(part, xp.result_type(part, xp.float64))
                 parts[stripe] = parts[stripe] + part if stripe in parts else part
 
-        self._run(X, add, range(min(stripes, len(pieces))))
+        self._run(X, add, range(min(STRIPES, len(pieces))))
         total = sum(parts[stripe] for stripe in sorted(parts))
         return total[:, 0] if alpha.ndim == 1 else total
 
     def normal_equations(self, X: Any, y: Any, sample_weight: Any = None) -> NormalEquations:
         """ΦᵀWΦ and ΦᵀWy for the features Φ of X, summed chunk by chunk; Φ is never stored."""
         X = self._admitted(from_tensor(X))
-        return accumulate(self, X, from_tensor(y), from_tensor(sample_weight))
+        dtype, n = self.dtype(X), length(X)
+        if dtype.kind == "c":
+            raise ValueError('normal equations are real: write form="pairs" for the features.')
+        targets, roots = _targets(X, from_tensor(y), from_tensor(sample_weight))
+        wide = np.column_stack([targets.reshape(n, -1), np.ones(n)])  # Φᵀw comes along with ΦᵀWy
+        if roots is not None:
+            wide = wide * roots
+            roots = roots.astype(dtype)
+        gram, sums = self._sums(X, wide.astype(dtype), roots)
+        squares = np.einsum("ij,ij->j", wide, wide, dtype=np.float64)
+        return NormalEquations(
+            features=self,
+            gram=gram,
+            moments=sums[:, :-1],
+            feature_sums=sums[:, -1],
+            target_sums=np.einsum("ij,i->j", wide[:, :-1], wide[:, -1], dtype=np.float64),
+            target_squares=squares[:-1],
+            total=float(squares[-1]),
+            single_output=targets.ndim == 1,
+        )
 
     def matrix(self, X: Any) -> FeatureMatrix:
         """Z with the rows φ(x_i), as an operator for solvers: Z w, Zᵀu and row passes by blocks."""
@@ -188,10 +207,6 @@ class FeatureMap(KernelInput, ClassNamePrefixFeaturesOutMixin, TransformerMixin,
     def _uniform_error(self, radius: float, probability: float) -> float:
         raise NotImplementedError
 
-    @property
-    def _parallel(self) -> bool:
-        return True
-
     # ---- what is derived ---------------------------------------------------------------------
 
     def _admitted(self, X: Any) -> Any:
@@ -214,9 +229,45 @@ class FeatureMap(KernelInput, ClassNamePrefixFeaturesOutMixin, TransformerMixin,
     def _spans(self, X: Any) -> list[Span]:
         """Blocks of rows, which depend on sizes alone."""
         if is_foreign(X):
-            return spans(len(X), self.tuning.foreign_rows)
-        rows = self.tuning.block_bytes // (self.feature_count * self.dtype(X).itemsize)
-        return spans(length(X), min(max(rows, self.tuning.fewest_rows), self.tuning.most_rows))
+            return spans(len(X), FOREIGN_ROWS)
+        rows = BLOCK_BYTES // (self.feature_count * self.dtype(X).itemsize)
+        return spans(length(X), min(max(rows, FEWEST_ROWS), MOST_ROWS))
+
+    def _sums(self, X: Any, right: np.ndarray, roots: Any) -> tuple[np.ndarray, np.ndarray]:
+        """(RΦ)ᵀRΦ and (RΦ)ᵀV in float64, for R = diag(roots) and the columns V, chunk by chunk."""
+        (n, columns), dtype, count = right.shape, right.dtype, self.feature_count
+        fill, tiles, threads = self._filler(dtype), _triangle(0, count), self._threads()
+        rows = min(CHUNK_ROWS, CHUNK_BYTES // (count * dtype.itemsize))
+        rows = max(TILE, rows // TILE * TILE)
+        storage = np.empty((min(rows, n), count), dtype)
+        gram, sums = np.zeros((count, count)), np.zeros((count, columns))
+
+        def add(start: int, stop: int) -> None:
+            chunk = storage[: stop - start]
+
+            def write(span: Span) -> None:
+                part, here = chunk[slice(*span)], slice(start + span[0], start + span[1])
+                fill(X[here], part)
+                if roots is not None:
+                    part *= roots[here]
+
+            def multiply(span: Span) -> None:
+                sums[slice(*span)] += chunk[:, slice(*span)].T @ right[start:stop]
+
+            def add_tile(tile: tuple[Span, Span]) -> None:
+                a, b = (slice(*span) for span in tile)
+                gram[a, b] += chunk[:, a].T @ chunk[:, b]
+
+            run(write, spans(len(chunk), TILE), threads)
+            run(multiply, spans(count, TILE), threads)
+            run(add_tile, tiles, threads)
+
+        with single_threaded_blas():
+            for span in spans(n, rows):
+                add(*span)
+        for a, b in tiles:
+            gram[slice(*b), slice(*a)] = gram[slice(*a), slice(*b)].T
+        return gram, sums
 
     def _run(self, X: Any, work: Callable[[Any], None], items: Any) -> None:
         if is_foreign(X):  # which has threads of its own
@@ -226,7 +277,7 @@ class FeatureMap(KernelInput, ClassNamePrefixFeaturesOutMixin, TransformerMixin,
             run(work, items, self._threads())
 
     def _threads(self) -> int:
-        return thread_count() if self._parallel else 1
+        return thread_count()
 
     @property
     def _n_features_out(self) -> int:
@@ -241,6 +292,89 @@ class FeatureMap(KernelInput, ClassNamePrefixFeaturesOutMixin, TransformerMixin,
         return tags
 
 
+@dataclass(frozen=True, eq=False)
+class NormalEquations:
+    """ΦᵀWΦ and ΦᵀWy of the features Φ of many points: all that ridge regression needs of them.
+
+    Made by `map.normal_equations(X, y)`, which reads X once, a chunk at a time. Sums are
+    in float64.
+
+    Attributes
+    ----------
+    features : FeatureMap
+    gram : array of shape (features, features)
+        ΦᵀWΦ.
+    moments : array of shape (features, outputs)
+        ΦᵀWy.
+    feature_sums, target_sums : arrays
+        Φᵀw and yᵀw.
+    target_squares : array of shape (outputs,)
+        Σ w_i y_i².
+    total : float
+        Σ w_i.
+    single_output : bool
+        Whether y was one-dimensional.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mercer.features import RandomFourierFeatures
+    >>> X = np.random.default_rng(0).standard_normal((500, 2))
+    >>> y = np.sin(X[:, 0])
+    >>> phi = RandomFourierFeatures(n_components=50, random_state=0).fit(X)
+    >>> f = phi.normal_equations(X, y).ridge(1e-6)
+    >>> Z = phi.transform(X)
+    >>> weights = np.linalg.solve(Z.T @ Z + 500 * 1e-6 * np.eye(50), Z.T @ y)
+    >>> bool(np.allclose(f(X), Z @ weights))
+    True
+    """
+
+    features: FeatureMap
+    gram: np.ndarray
+    moments: np.ndarray
+    feature_sums: np.ndarray
+    target_sums: np.ndarray
+    target_squares: np.ndarray
+    total: float
+    single_output: bool
+
+    def __add__(self, other: NormalEquations) -> NormalEquations:
+        """Those of the rows of both."""
+        if not isinstance(other, NormalEquations):
+            return NotImplemented
+        names = ("gram", "moments", "feature_sums", "target_sums", "target_squares", "total")
+        return replace(self, **{name: getattr(self, name) + getattr(other, name) for name in names})
+
+    def ridge(self, regularization: float) -> FeatureFunction:
+        """The minimiser of (1/Σw) Σ w_i ½(y_i − f(x_i))² + (λ/2)‖w‖²."""
+        return self._function(self._solved(self.gram.copy(), self.moments, regularization))
+
+    def ridge_with_intercept(self, regularization: float) -> tuple[FeatureFunction, Any]:
+        """The same for y_i − f(x_i) − b, with b not penalised, and b."""
+        means = self.feature_sums / self.total
+        targets = self.target_sums / self.total
+        gram = np.outer(means, -self.total * means)
+        gram += self.gram
+        moments = self.moments - self.total * np.outer(means, targets)
+        weights = self._solved(gram, moments, regularization)
+        intercept = targets - means @ weights
+        return self._function(weights), intercept[0] if self.single_output else intercept
+
+    def _solved(self, matrix: np.ndarray, moments: np.ndarray, regularization: float) -> np.ndarray:
+        """The weights; the matrix is overwritten."""
+        if not (np.isfinite(regularization) and regularization >= 0):
+            raise ValueError(
+                f"regularization must be nonnegative and finite; got {regularization!r}."
+            )
+        if regularization == 0:
+            return linalg.symmetric_solve(matrix, moments)[0]
+        matrix.flat[:: len(matrix) + 1] += self.total * regularization
+        return linalg.cholesky(matrix, overwrite=True).solve(moments)
+
+    def _function(self, weights: np.ndarray) -> FeatureFunction:
+        return self.features.function(weights[:, 0] if self.single_output else weights)
+
+
 def dense_pairs(X: Any, Y: Any) -> tuple[np.ndarray, np.ndarray]:
     """Rows of two arrays of one shape, in float64: the pairs whose errors are asked for."""
     first, second = (dense(from_tensor(part)).astype(np.float64) for part in (X, Y))
@@ -249,6 +383,26 @@ def dense_pairs(X: Any, Y: Any) -> tuple[np.ndarray, np.ndarray]:
             f"pairs are rows of two arrays of one shape; got {first.shape} and {second.shape}."
         )
     return first, second
+
+
+def _targets(X: Any, y: Any, sample_weight: Any) -> tuple[np.ndarray, np.ndarray | None]:
+    """y, and the square roots of the weights as a column."""
+    targets = check_array(y, ensure_2d=False, dtype=[np.float64, np.float32], input_name="y")
+    check_consistent_length(X, targets)
+    if sample_weight is None:
+        return targets, None
+    weights = np.asarray(sample_weight, np.float64)
+    check_weights(weights, len(targets), "sample_weight")
+    return targets, np.sqrt(weights)[:, None]
+
+
+def _triangle(start: int, stop: int) -> list[tuple[Span, Span]]:
+    """Tiles that cover the lower triangle of a square, the largest first."""
+    if stop - start <= DIAGONAL_TILE:
+        return [((start, stop), (start, stop))]
+    middle = start + -(-(stop - start) // (2 * DIAGONAL_TILE)) * DIAGONAL_TILE
+    below = [(a, b) for a in spans(stop, TILE, middle) for b in spans(middle, TILE, start)]
+    return [*below, *_triangle(start, middle), *_triangle(middle, stop)]
 
 
 def _product(left: Any, right: Any) -> Any:

@@ -19,7 +19,7 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, ClassVar, Self, TypeAlias
+from typing import Any, Self, TypeAlias
 
 import numpy as np
 from sklearn.utils import check_random_state
@@ -28,7 +28,7 @@ from mercer import linalg
 from mercer.arrays import namespace, smallest, uniform
 from mercer.checks import check_count, check_positive
 from mercer.features.inputs import length, over_rows
-from mercer.features.partial_cholesky import Candidates, PartialFactor, Tuning
+from mercer.features.partial_cholesky import Candidates, PartialFactor, block_size
 from mercer.kernels import laws
 from mercer.kernels.base import Kernel
 from mercer.kernels.measures import Seed, generator
@@ -136,8 +136,8 @@ class Centres:
         rest, factor = _diagonal(self.kernel, x), self.cholesky
 
         def subtract(span: tuple[int, int]) -> None:
-            part = Gram(self.kernel, x.slice(*span), centres).astype(np.float64)
-            rest[slice(*span)] -= _column_squares(factor.half_solve(part.dense().T))
+            part = Gram(self.kernel, x.slice(*span), centres).astype(np.float64).dense()
+            rest[slice(*span)] -= np.square(factor.half_solve(part.T)).sum(axis=0)
 
         over_rows(x, self.kernel.parallel, subtract)
         return np.maximum(rest, 0.0)
@@ -145,10 +145,6 @@ class Centres:
 
 def _diagonal(kernel: Kernel, x: PointSet) -> np.ndarray:
     return Gram(kernel, x.host()).diagonal().astype(np.float64)
-
-
-def _column_squares(matrix: np.ndarray) -> np.ndarray:
-    return np.einsum("ij,ij->j", matrix, matrix)
 
 
 # ---- ways to choose ------------------------------------------------------------------------------
@@ -279,8 +275,6 @@ class KMeansPlusPlus(Choice):
     True
     """
 
-    tuning: ClassVar[Tuning] = Tuning()
-
     def _choose(self, kernel: Kernel, x: PointSet) -> Centres:
         x = x.host()
         random, own = generator(self.random_state), _diagonal(kernel, x)
@@ -317,8 +311,7 @@ class KMeansPlusPlus(Choice):
         random: np.random.Generator,
     ) -> list[int]:
         """Candidates by the distances before the block, accepted with probability now/before."""
-        candidates = self.tuning.candidates(self.count)
-        draws = random.choice(len(x), candidates, p=distances / distances.sum())
+        draws = random.choice(len(x), block_size(self.count), p=distances / distances.sum())
         values = Gram(kernel, x.take(draws)).dense().astype(np.float64)
         between = np.maximum(own[draws][:, None] + own[draws] - 2.0 * values, 0.0)
         now, before = distances[draws].copy(), distances[draws]
@@ -389,7 +382,7 @@ class LeverageScores(Choice):
         scores = np.ones(n)
         for size in sizes[-2::-1]:
             rows = order[:size] if size < n else np.arange(n)
-            scores = self._scores(kernel, x, rows, sample, weights)
+            scores = self._scores(kernel, x.take(rows), x.take(sample), weights, n)
             if size < n:
                 sample, weights = self._weighted_sample(rows, scores, random)
         indices = random.choice(n, count, replace=False, p=scores / scores.sum())
@@ -432,23 +425,20 @@ class LeverageScores(Choice):
         return rows[drawn], 1.0 / np.sqrt(chances[drawn])
 
     def _scores(
-        self,
-        kernel: Kernel,
-        x: PointSet,
-        rows: np.ndarray,
-        sample: np.ndarray,
-        weights: np.ndarray,
+        self, kernel: Kernel, x: PointSet, sample: PointSet, weights: np.ndarray, n: int
     ) -> np.ndarray:
-        """ℓ_i ≈ (k_ii − k_iS W(W K_SS W + ρI)⁻¹W k_Si)/ρ, with ρ = nλ."""
-        points, centres = x.take(rows), x.take(sample)
-        ridge, factor = self._regularised(kernel, centres, weights, len(x))
-        rest = _diagonal(kernel, points)
+        """ℓ_i ≈ (k_ii − k_iS W(W K_SS W + ρI)⁻¹W k_Si)/ρ, with ρ = nλ.
+
+        By triangular solves, which take half of the operations of products with an inverse.
+        """
+        ridge, factor = self._regularised(kernel, sample, weights, n)
+        rest = _diagonal(kernel, x)
 
         def fill(span: tuple[int, int]) -> None:
-            block = Gram(kernel, points.slice(*span), centres).astype(np.float64).dense()
-            rest[slice(*span)] -= _column_squares(factor.half_solve((block * weights).T))
+            block = Gram(kernel, x.slice(*span), sample).astype(np.float64).dense()
+            rest[slice(*span)] -= np.square(factor.half_solve((block * weights).T)).sum(axis=0)
 
-        over_rows(points, kernel.parallel, fill)
+        over_rows(x, kernel.parallel, fill)
         return np.clip(rest / ridge, np.finfo(np.float64).tiny, 1.0)
 
     def _regularised(
@@ -456,8 +446,7 @@ class LeverageScores(Choice):
     ) -> tuple[float, linalg.Factor]:
         """ρ = nλ, and the factor of W K_SS W + ρI."""
         # in float64: a small ridge would not keep a K rounded to float32 positive definite
-        matrix = Gram(kernel, centres).astype(np.float64).dense()
-        matrix = weights[:, None] * matrix * weights
+        matrix = weights[:, None] * Gram(kernel, centres).astype(np.float64).dense() * weights
         given = self.regularization
         ridge = self._tail(matrix) if given is None else float(given) * n
         return ridge, linalg.cholesky(matrix + ridge * np.eye(len(matrix)), overwrite=True)
@@ -470,9 +459,10 @@ class LeverageScores(Choice):
         return max(tail / k, 1e-12 * trace, np.finfo(np.float64).tiny)
 
 
+FACTOR_BYTES = 4 << 30  # where no budget is given: a seed decides, not what is free
+# Variance of residuals, relative to the square of their mean, below which they are alike: a pivot
+# that stood for an eighth of the points around it would leave more.
 ALIKE = 0.03
-"""Variance of residuals, relative to the square of their mean, below which they are alike: a pivot
-that stood for an eighth of the points around it would leave more."""
 
 
 @dataclass(frozen=True)
@@ -481,7 +471,7 @@ class _Pivoted(Choice):
 
     pool: int | None = None
     memory: Memory = None
-    tuning: ClassVar[Tuning] = Tuning()
+    pivots = None  # no parameter of `Greedy`
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -493,7 +483,7 @@ class _Pivoted(Choice):
 
         It is one object that grows, stored in `dtype`, the precision of the points by default.
         """
-        factor = PartialFactor(kernel, x, self.count, dtype, self.tuning)
+        factor = PartialFactor(kernel, x, self.count, dtype)
         yield from self._grown(factor, generator(self.random_state))
 
     def _choose(self, kernel: Kernel, x: PointSet) -> Centres:
@@ -501,7 +491,7 @@ class _Pivoted(Choice):
         rows = self._pool_size(x)
         drawn = None if rows >= len(x) else np.sort(random.choice(len(x), rows, replace=False))
         among = x.slice(0, len(x)) if drawn is None else x.take(drawn)
-        factor = PartialFactor(kernel, among, self._most_pivots(), tuning=self.tuning)
+        factor = PartialFactor(kernel, among, min(self.pivots or self.count, self.count))
         for _ in self._grown(factor, random):
             if self._enough(factor):
                 break
@@ -513,9 +503,6 @@ class _Pivoted(Choice):
         known = among.home == "host" and len(numbers) == factor.rank
         columns = factor.columns[:, : factor.rank] if known else None
         return Centres.at(kernel, among, numbers, factor=columns)
-
-    def _most_pivots(self) -> int:
-        return self.count
 
     def _enough(self, factor: PartialFactor) -> bool:
         """Whether other pivots would choose no better than drawing by what these leave."""
@@ -536,8 +523,7 @@ class _Pivoted(Choice):
     def _pool_size(self, x: PointSet) -> int:
         if self.pool is not None:
             return max(int(self.pool), self.count)
-        unbounded = self.memory is None
-        budget = self.tuning.factor_bytes if unbounded else memory_budget(self.memory)
+        budget = FACTOR_BYTES if self.memory is None else memory_budget(self.memory)
         return max(min(len(x), budget // (self.count * x.dtype.itemsize)), self.count)
 
     def _block(self, factor: PartialFactor, random: np.random.Generator) -> Candidates:
@@ -582,18 +568,15 @@ class RandomlyPivoted(_Pivoted):
     True
     """
 
-    pivots: int | None = None
+    pivots: int | None = None  # type: ignore[assignment]
 
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.pivots is not None:
             check_count(self, "pivots", self.pivots)
 
-    def _most_pivots(self) -> int:
-        return self.count if self.pivots is None else min(self.pivots, self.count)
-
     def _enough(self, factor: PartialFactor) -> bool:
-        if self.pivots is None or 8 * factor.rank < self._most_pivots():
+        if self.pivots is None or 8 * factor.rank < factor.columns.shape[1]:
             return False
         others = max(len(factor.residual) - factor.rank, 1)  # of pivots nothing is left
         mean, square = factor.residual.sum() / others, factor.residual @ factor.residual / others
@@ -609,7 +592,7 @@ class RandomlyPivoted(_Pivoted):
         return [*factor.pivots, *rest.tolist()]
 
     def _block(self, factor: PartialFactor, random: np.random.Generator) -> Candidates:
-        draws = factor.tuning.candidates(factor.columns.shape[1])
+        draws = block_size(factor.columns.shape[1])
         shares = factor.residual / factor.residual.sum()
         block = factor.candidates(random.choice(len(shares), draws, p=shares))
         block.accept_in_order(random.random(draws), factor.noise)
@@ -652,7 +635,7 @@ class Greedy(_Pivoted):
 
     def _block(self, factor: PartialFactor, random: np.random.Generator) -> Candidates:
         residual = factor.residual
-        draws = min(factor.tuning.candidates(factor.columns.shape[1]), len(residual))
+        draws = min(block_size(factor.columns.shape[1]), len(residual))
         order = np.argsort(-residual, kind="stable")  # of equal residuals the first comes first
         elsewhere = residual[order[draws]] if draws < len(residual) else 0.0
         block = factor.candidates(order[:draws])
@@ -671,26 +654,13 @@ AnyChoice: TypeAlias = Choice | Given
 # ---- which way -----------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class PoolTuning:
-    """Numbers of the pool from which pivots are drawn.
-
-    Parameters
-    ----------
-    most, fewest : int
-        Rows for each centre: more gain little; of a pool with fewer a part is drawn anyhow.
-    passes : float
-        Rows of the pool, times the square of the pivots, for each kernel value between rows and
-        centres: at this number the choice takes as long as 20 passes over the data, which is what
-        a fit takes.
-    host_bytes : int
-        Of the factor of the pool; on a card a fifth of what is free.
-    """
-
-    most: int = 20
-    fewest: int = 4
-    passes: float = 900.0
-    host_bytes: int = 256 << 20
+# The pool from which pivots are drawn has at most and at least so many rows for each centre: more
+# gain little, and of a pool with fewer a part is drawn anyhow.
+MOST_ROWS, FEWEST_ROWS = 20, 4
+# Rows of the pool, times the square of the pivots, for each kernel value between rows and centres:
+# at this number the choice takes as long as 20 passes over the data, which is what a fit takes.
+PASSES = 900.0
+HOST_BYTES = 256 << 20  # of the factor of the pool; on a card a fifth of what is free
 
 
 def drawn(
@@ -698,7 +668,6 @@ def drawn(
     kernel: Kernel,
     points: PointSet,
     random_state: Seed = None,
-    tuning: PoolTuning = PoolTuning(),
     rows: int | None = None,
 ) -> Choice:
     """So many centres by randomly pivoted Cholesky on a pool of rows where that pays, or uniform.
@@ -720,10 +689,10 @@ def drawn(
     Uniform(count=100, random_state=None)
     """
     n = len(points) if rows is None else rows
-    room = tuning.host_bytes if points.home == "host" else points.free_memory() // 5
-    numbers, work = room / points.dtype.itemsize, tuning.passes * n * count
-    pool = int(max(min(work / count**2, numbers / count), tuning.fewest * count))
-    pool = min(n, tuning.most * count, pool)
+    room = HOST_BYTES if points.home == "host" else points.free_memory() // 5
+    numbers, work = room / points.dtype.itemsize, PASSES * n * count
+    pool = int(max(min(work / count**2, numbers / count), FEWEST_ROWS * count))
+    pool = min(n, MOST_ROWS * count, pool)
     pivots = int(min(count, math.sqrt(work / pool), numbers / pool))
     fused = isinstance(points, VectorPoints) and kernel.expression() is not None
     width = getattr(points, "width", None)

@@ -1,10 +1,11 @@
-"""Compiled loops of feature maps: cosines in place, and the fast Walsh–Hadamard transform.
+"""Compiled loops of feature maps: cosines, the fast Walsh–Hadamard transform, choice of pivots.
 
 Arrays of angles are in turns. Each loop works on a block that fits the cache.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -16,7 +17,7 @@ from numba.extending import intrinsic
 
 from mercer.evaluation.cpu.elementary import in_float32, in_float64
 from mercer.evaluation.cpu.vectors import OPTIONS, compiled, lanes, widen
-from mercer.features.fastfood import SHORTEST_TRANSFORM
+from mercer.features.fourier import SHORTEST_TRANSFORM
 
 Loop = Callable[..., None]
 
@@ -63,9 +64,6 @@ class _Vectors:
             h *= 2
         return value
 
-    def butterfly(self, a: Any, b: Any) -> tuple[Any, Any]:
-        return self.builder.fadd(a, b), self.builder.fsub(a, b)
-
 
 @intrinsic
 def _within(typing_context: Any, array: Any, offset: Any) -> Any:
@@ -94,7 +92,8 @@ def _stages(count: int) -> Any:
             while h < len(values):
                 for j in range(len(values)):
                     if not j & h:
-                        values[j], values[j + h] = write.butterfly(values[j], values[j + h])
+                        a, b = values[j], values[j + h]
+                        values[j], values[j + h] = builder.fadd(a, b), builder.fsub(a, b)
                 h *= 2
             for value, place in zip(values, offsets, strict=True):
                 write.store(value, place)
@@ -108,7 +107,7 @@ def _stages(count: int) -> Any:
 _one_stage, _two_stages, _three_stages = (_stages(count) for count in (1, 2, 3))
 
 
-def _hadamard(number: Any) -> Any:
+def _hadamard(number: Any) -> Any:  # noqa: C901 (one compiled loop)
     width = lanes(number)
 
     @njit(**OPTIONS)
@@ -123,21 +122,13 @@ def _hadamard(number: Any) -> Any:
                 for j in range(group, group + h, width):
                     _three_stages(x, j, h)
             h *= 8
-        _last_stages(x, h, width)
+        for j in range(0, h, width):  # one or two stages may be left
+            if 4 * h == size:
+                _two_stages(x, j, h)
+            elif 2 * h == size:
+                _one_stage(x, j, h)
 
     return hadamard
-
-
-@njit(**OPTIONS)
-def _last_stages(x, h, width):  # type: ignore[no-untyped-def]
-    """The one or two stages that are left."""
-    widen()
-    if 4 * h == x.shape[0]:
-        for j in range(0, h, width):
-            _two_stages(x, j, h)
-    elif 2 * h == x.shape[0]:
-        for j in range(0, h, width):
-            _one_stage(x, j, h)
 
 
 # ---- loops over blocks ---------------------------------------------------------------------------
@@ -150,11 +141,10 @@ def _trigonometric(functions: Any) -> dict[str, Loop]:
     def cosines(angles, phases, scale, out, first):  # type: ignore[no-untyped-def]
         widen()
         width = angles.shape[1]
-        shift = phases[first : first + width]
         for i in range(angles.shape[0]):
             source, target = angles[i], out[i, first : first + width]
             for j in range(width):
-                target[j] = scale * cosine(source[j] + shift[j])
+                target[j] = scale * cosine(source[j] + phases[j])
 
     @compiled
     def pairs(angles, scale, out, first, second):  # type: ignore[no-untyped-def]
@@ -254,3 +244,50 @@ def hadamard(block: np.ndarray) -> None:
             f"the length must be a power of two from {SHORTEST_TRANSFORM} on; got {size}."
         )
     _TABLE[block.dtype]["hadamard"](block)
+
+
+# ---- pivots --------------------------------------------------------------------------------------
+
+
+@compiled
+def accepted_pivots(matrix, thresholds, columns):  # type: ignore[no-untyped-def]  # noqa: C901
+    """Which candidates are pivots, one by one, those with more left than their threshold.
+
+    Rows of the factor are written into `columns`. Those of a candidate are solved for in the factor
+    so far; only those of candidates are needed. The factor does not fit into the first cache, so
+    that each row of it serves four candidates.
+    """
+    n, rank, order = len(matrix), 0, np.empty(len(matrix), np.intp)
+    lower, rows = np.empty_like(matrix), np.empty((4, n))
+    a, b, c, d = rows[0], rows[1], rows[2], rows[3]
+    for first in range(0, n, 4):
+        known, last = rank, min(first + 4, n)
+        second, third = min(first + 1, last - 1), min(first + 2, last - 1)
+        for p in range(known):
+            line, at = lower[p], order[p]
+            s, t, u, v = 0.0, 0.0, 0.0, 0.0
+            for q in range(p):
+                s += line[q] * a[q]
+                t += line[q] * b[q]
+                u += line[q] * c[q]
+                v += line[q] * d[q]
+            a[p] = (matrix[at, first] - s) / line[p]
+            b[p] = (matrix[at, second] - t) / line[p]
+            c[p] = (matrix[at, third] - u) / line[p]
+            d[p] = (matrix[at, last - 1] - v) / line[p]
+        for i in range(first, last):
+            row, left = rows[i - first], matrix[i, i]
+            for p in range(known, rank):  # pivots among the four
+                line, rest = lower[p], matrix[order[p], i]
+                for q in range(p):
+                    rest -= line[q] * row[q]
+                row[p] = rest / line[p]
+            for p in range(rank):
+                left -= row[p] * row[p]
+            if left > thresholds[i]:
+                row[rank] = math.sqrt(left)
+                for q in range(rank + 1):
+                    lower[rank, q] = columns[i, q] = row[q]
+                order[rank] = i
+                rank += 1
+    return order[:rank]

@@ -1,4 +1,7 @@
-"""Random Fourier features: a stationary kernel as the mean of cosines of random frequencies."""
+"""Random Fourier features: a stationary kernel as the mean of cosines of random frequencies.
+
+`Fastfood` has frequencies whose products with a point take the time of a fast transform.
+"""
 
 from __future__ import annotations
 
@@ -14,22 +17,18 @@ from sklearn.utils.validation import check_is_fitted
 
 from mercer.arrays import namespace, to_precision
 from mercer.checks import check_count
-from mercer.features.base import FeatureMap, Fill, Tuning, dense_pairs
+from mercer.features.base import FeatureMap, Fill, dense_pairs
 from mercer.features.frequencies import TURN, FrequencySampler, IsotropicSpectrum
-from mercer.features.inputs import KernelLike, placed_like
+from mercer.features.inputs import KernelLike, dense, placed_like
+from mercer.kernels import laws
 from mercer.kernels.conversion import as_kernel
 from mercer.kernels.measures import Seed, generator
 from mercer.kernels.radial import Gaussian
 
 FORMS = ("pairs", "phase", "complex")
-
-
-@dataclass(frozen=True)
-class FourierTuning(Tuning):
-    """Sizes of the blocks of angles, which stay in the cache until their cosines are written."""
-
-    panel_bytes: int = 4096  # of a row of angles: those of 512 rows take the L2 cache of a core
-    structured_rows: int = 32  # whose angles Fastfood computes at a time, all frequencies at once
+FASTFOOD_ROWS = 32  # whose angles Fastfood computes at a time, all frequencies at once
+SHORTEST_TRANSFORM = 16  # columns of a block of Fastfood: the float32 numbers of the widest vector
+PANEL_BYTES = 4096  # of a row of angles: those of 512 rows take the L2 cache of a core
 
 
 class FourierFeatures(FeatureMap):
@@ -45,7 +44,6 @@ class FourierFeatures(FeatureMap):
     frequencies_: np.ndarray
     phases_: np.ndarray | None
     amplitude_: float
-    tuning = FourierTuning()
 
     @property
     def feature_count(self) -> int:
@@ -93,12 +91,11 @@ class FourierFeatures(FeatureMap):
 
     def _filler(self, dtype: np.dtype) -> Fill:
         """Angles in turns for a panel of frequencies at a time, so that they stay in the cache."""
-        turned, width = self.frequencies_ / TURN, self.tuning.panel_bytes // dtype.itemsize
+        turned, width = self.frequencies_ / TURN, PANEL_BYTES // dtype.itemsize
         panels = [
             (first, np.ascontiguousarray(turned[first : first + width].T, dtype))
             for first in range(0, len(turned), width)
         ]
-        write = self._writer(dtype)
 
         def fill(rows: Any, out: np.ndarray) -> None:
             scratch = np.empty(rows.shape[0] * min(width, len(turned)), dtype)
@@ -108,46 +105,38 @@ class FourierFeatures(FeatureMap):
                 else:
                     turns = scratch[: rows.shape[0] * panel.shape[1]].reshape(-1, panel.shape[1])
                     np.matmul(rows, panel, out=turns)
-                write(turns, out, first)
+                self._write(turns, out, first)
 
         return fill
 
-    def _writer(self, dtype: np.dtype) -> Any:
-        """A function (turns, out, first): write the features of the frequencies from `first` on."""
+    def _write(self, turns: np.ndarray, out: np.ndarray, first: int) -> None:
+        """The features of the frequencies from `first` on, for the angles ω·x in turns."""
         from mercer.features import compiled
 
-        scale, pairs = self._scale, self._count - self._odd
-        shifts = None if self.phases_ is None else self.phases_ / TURN
-
-        def phase(turns: np.ndarray, out: np.ndarray, first: int) -> None:
-            compiled.cosines(turns, own, scale, out, first)
-
-        def cosines_and_sines(turns: np.ndarray, out: np.ndarray, first: int) -> None:
+        scale, pairs, width = self._scale, self._count - self._odd, turns.shape[1]
+        if self.form == "phase":
+            phases = np.asarray(self.phases_)[first : first + width] / TURN
+            compiled.cosines(turns, phases.astype(turns.dtype), scale, out, first)
+        elif self.form == "complex":
+            both, target = np.empty((len(turns), 2 * width), turns.dtype), out[:, first:][:, :width]
+            compiled.pairs(turns, scale, both, 0, width)
+            target.real, target.imag = both[:, :width], both[:, width:]
+        else:
             some = np.ascontiguousarray(turns[:, : max(pairs - first, 0)])
             compiled.pairs(some, scale, out, first, pairs + first)
-            if shifts is not None and first + turns.shape[1] > pairs:
+            if self.phases_ is not None and first + width > pairs:
                 last = turns[:, -1]  # a whole turn is subtracted first, so that no digits are lost
-                out[:, -1] = scale * np.cos(TURN * (last - np.rint(last) + shifts[0]))
-
-        def exponentials(turns: np.ndarray, out: np.ndarray, first: int) -> None:
-            width = turns.shape[1]
-            both = np.empty((turns.shape[0], 2 * width), dtype)
-            compiled.pairs(turns, scale, both, 0, width)
-            target = out[:, first : first + width]
-            target.real, target.imag = both[:, :width], both[:, width:]
-
-        if self.form == "phase":
-            own = np.ascontiguousarray(shifts, dtype)
-            return phase
-        return cosines_and_sines if self.form == "pairs" else exponentials
+                out[:, -1] = scale * np.cos(TURN * (last - np.rint(last)) + self.phases_[0])
 
     def _formula(self, X: Any) -> Any:
         xp = namespace(X)
-        turns = X @ to_precision(placed_like(self.frequencies_.T / TURN, X), X.dtype)
+
+        def beside(numbers: np.ndarray) -> Any:
+            return to_precision(placed_like(numbers, X), X.dtype)
+
+        turns = X @ beside(self.frequencies_.T / TURN)
         angles, scale = TURN * (turns - xp.round(turns)), self._scale
-        phases = 0.0
-        if self.phases_ is not None:
-            phases = to_precision(placed_like(self.phases_, X), X.dtype)
+        phases = 0.0 if self.phases_ is None else beside(self.phases_)
         if self.form == "phase":
             return scale * xp.cos(angles + phases)
         cosines, sines = scale * xp.cos(angles), scale * xp.sin(angles)
@@ -171,25 +160,19 @@ class FourierFeatures(FeatureMap):
         x, y = dense_pairs(X, Y)
         h, largest, sizes = x - y, self.amplitude_, self._block_sizes()
         value, double = self._profile(h), self._profile(2.0 * h)
+        cosine = 0.5 * (largest**2 + largest * double) - value**2  # variance of k(0) cos(ω·h)
+        with_phase, odd = cosine + 0.5 * largest**2, int(self._odd)
         if self.form == "complex":
-            variance = largest**2 - value**2
+            mean = (largest**2 - value**2) / self._count
+        elif self.form == "phase":
+            mean = with_phase / self._count
         else:
-            variance = 0.5 * (largest**2 + largest * double) - value**2
-        mean = self._variance_of_mean(variance)
+            pairs = self._count - odd
+            mean = (pairs * cosine + 0.25 * odd * with_phase) / (pairs + 0.5 * odd) ** 2
         together = float((sizes * (sizes - 1)).sum()) / self._count**2  # pairs in one block
         if together:
             mean = mean + together * largest**2 * self._block_covariance(h)
         return np.sqrt(np.maximum(mean, 0.0))
-
-    def _variance_of_mean(self, variance: np.ndarray) -> np.ndarray:
-        """Of the mean of independent terms, given that of k(0) cos(ω·h)."""
-        with_phase = variance + 0.5 * self.amplitude_**2
-        if self.form == "phase":
-            return with_phase / self._count
-        if not self._odd:
-            return variance / self._count
-        pairs = self._count - 1
-        return (pairs * variance + 0.25 * with_phase) / (pairs + 0.5) ** 2
 
     def _profile(self, h: np.ndarray) -> np.ndarray:
         """k(h), for every row."""
@@ -222,73 +205,47 @@ class FourierFeatures(FeatureMap):
             return math.inf
         count = self._count**2 / float((self._block_sizes() ** 2).sum())
         if self.form == "phase" or self._odd:  # of (x, y), with values in [−2k(0), 2k(0)]
-            net = Net(2 * width, math.sqrt(2.0) * radius, 12.0 * k0**2 * moment, 2.0 * k0, count)
-            return net.least_error(probability)
-        net = Net(width, 2.0 * radius, 4.0 * k0**2 * moment, k0, count)
+            ball = 2 * width, math.sqrt(2.0) * radius
+            return _largest_mean(*ball, 12.0 * k0**2 * moment, 2.0 * k0, count, probability)
+        errors = width, 2.0 * radius, 4.0 * k0**2 * moment, k0, count
         if self.form == "pairs":
-            return net.least_error(probability)
+            return _largest_mean(*errors, probability)
         half = 1.0 - 0.5 * (1.0 - probability)  # real and imaginary part
-        return math.sqrt(2.0) * net.least_error(half)
+        return math.sqrt(2.0) * _largest_mean(*errors, half)
 
 
-@dataclass(frozen=True)
-class Net:
-    """A mean of independent functions of mean 0 on a ball: how large it gets anywhere.
+def _largest_mean(
+    dimension: int, radius: float, slope: float, size: float, count: float, probability: float
+) -> float:
+    """The least ε for which sup |f| < ε on a ball, with the given probability, by bisection.
 
-    Attributes
-    ----------
-    dimension, radius :
-        Of the ball.
-    slope : float
-        A bound on E L², L being the largest slope of the mean.
-    size : float
-        Values of the functions lie in an interval of length 2·size.
-    count : float
-        How many of them the mean counts for.
+    f is a mean of `count` independent functions of mean 0 with values in an interval of length
+    2·size; slope ≥ E L² for its largest slope L. (1 + 2R/r)^d balls of radius r cover the ball. At
+    their centres |f| ≥ ε/2 has probability at most 2 exp(−count·ε²/(8 size²)) each (Hoeffding), and
+    L ≥ ε/(2r) at most slope·(2r/ε)² (Markov).
     """
+    if slope == 0:
+        return 0.0
 
-    dimension: int
-    radius: float
-    slope: float
-    size: float
-    count: float
-
-    def exceeds(self, error: float) -> float:
-        """A bound on the probability that sup |f| ≥ error.
-
-        (1 + 2R/r)^d balls of radius r cover the ball. At their centres |f| ≥ ε/2 has probability at
-        most 2 exp(−count·ε²/(8 size²)) each (Hoeffding), and L ≥ ε/(2r) at most slope·(2r/ε)²
-        (Markov).
-        """
-        tail = math.log(2.0) - self.count * error**2 / (8.0 * self.size**2)
+    def exceeds(error: float) -> bool:
+        tail = math.log(2.0) - count * error**2 / (8.0 * size**2)
 
         def chance(logarithm: float) -> float:
             r = math.exp(logarithm)
-            points = self.dimension * math.log1p(2.0 * self.radius / r)
-            return math.exp(min(points + tail, 700.0)) + self.slope * (2.0 * r / error) ** 2
+            points = dimension * math.log1p(2.0 * radius / r)
+            return math.exp(min(points + tail, 700.0)) + slope * (2.0 * r / error) ** 2
 
-        widest = math.log(error / (2.0 * math.sqrt(self.slope) + 1e-300) + 1e-300)
+        widest = math.log(error / (2.0 * math.sqrt(slope) + 1e-300) + 1e-300)
         best = minimize_scalar(chance, bounds=(widest - 40.0, widest + 1.0), method="bounded")
-        return float(best.fun)
+        return bool(best.fun > 1.0 - probability)
 
-    def least_error(self, probability: float) -> float:
-        """The smallest ε for which sup |f| < ε holds with the given probability, by bisection.
-
-        >>> few, many = (Net(2, 1.0, 1.0, 1.0, count).least_error(0.9) for count in (1e3, 1e5))
-        >>> 0 < many < few
-        True
-        """
-        if self.slope == 0:
-            return 0.0
-        low, high = 1e-12, 4.0 * self.size
-        while self.exceeds(high) > 1.0 - probability:
-            high *= 2.0
-        for _ in range(60):
-            middle = math.sqrt(low * high)
-            low, high = (
-                (middle, high) if self.exceeds(middle) > 1.0 - probability else (low, middle)
-            )
-        return high
+    low, high = 1e-12, 4.0 * size
+    while exceeds(high):
+        high *= 2.0
+    for _ in range(60):
+        middle = math.sqrt(low * high)
+        low, high = (middle, high) if exceeds(middle) else (low, middle)
+    return high
 
 
 # ---- the maps ------------------------------------------------------------------------------------
@@ -422,3 +379,126 @@ class RBFSampler(FourierFeatures):
         weights = deviation * random.normal(size=(X.shape[1], count))
         self._set_drawn(X, weights, random.uniform(0.0, TURN, size=count))
         self.kernel_ = kernel
+
+
+@dataclass(eq=False, repr=False)
+class Fastfood(FourierFeatures):
+    """Random Fourier features with ω = R H G Π H B/√D: O(S log d) operations for S frequencies.
+
+    H is the Walsh–Hadamard matrix of size D = 2^p ≥ d, B random signs, Π a random permutation, G
+    independent standard normal numbers and R_ii = r_i/‖G‖_F, with r_i from the law of ‖ω‖ in ℝ^D:
+    chi with D degrees of freedom for the Gaussian kernel, times the mixing scale for Matérn and
+    rational quadratic. Each ω then has exactly the law of a frequency, so the estimate is unbiased.
+    Points are filled with zeros up to D columns, so the kernel must be one of the distance, and
+    positive definite, on D columns too; columns may have lengthscales of their own. Frequencies of
+    one block depend on each other, so the error is somewhat larger than with independent ones: up
+    to √2 times for points much nearer than the lengthscale, hardly for distant ones.
+
+    Parameters
+    ----------
+    kernel : Kernel or str, default="rbf"
+        Gaussian, Matérn, exponential, rational quadratic, their sums and products.
+    n_components : int, default=100
+        The number of features, any.
+    gamma : float, optional
+        Of a kernel given by name.
+    form : {"pairs", "phase", "complex"}, default="pairs"
+        As in `RandomFourierFeatures`.
+    random_state : int, Generator, RandomState or None
+
+    References
+    ----------
+    Le, Sarlos and Smola, Fastfood: approximating kernel expansions in loglinear time, 2013.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mercer.kernels import Gaussian
+    >>> X = np.random.default_rng(0).standard_normal((50, 20))
+    >>> phi = Fastfood(Gaussian(4.0), n_components=4096, random_state=0).fit(X)
+    >>> Z = phi.transform(X)
+    >>> bool(np.abs(Z @ Z.T - Gaussian(4.0)(X)).max() < 0.1)
+    True
+    """
+
+    kernel: KernelLike = "rbf"
+    n_components: int = 100
+    _: KW_ONLY
+    gamma: float | str | None = None
+    form: str = "pairs"
+    random_state: Seed = None
+
+    def _draw(self, X: Any) -> None:
+        count, kernel, width = self._frequency_count(), self._resolved_kernel(X), X.shape[1]
+        size = max(SHORTEST_TRANSFORM, 1 << (width - 1).bit_length())
+        spectrum = IsotropicSpectrum.of(kernel, width, "Fastfood", size)
+        wide = laws.isotropic(spectrum.kernel, size)
+        if not wide.yes or laws.spectral_density(spectrum.kernel, size).payload is None:
+            raise ValueError(
+                f"Fastfood fills points with zeros up to {size} columns, and {kernel!r} is not "
+                f"known to be a positive definite kernel of the distance there: {wide.because}. "
+                "Write RandomFourierFeatures(kernel)."
+            )
+        random = generator(self.random_state)
+        shape = math.ceil(count / size), size
+        self.signs_ = random.choice(np.array([-1.0, 1.0]), shape)
+        self.permutations_ = np.stack([random.permutation(size) for _ in range(shape[0])])
+        self.gaussians_ = random.standard_normal(shape)
+        lengths = np.linalg.norm(self.gaussians_, axis=1, keepdims=True)
+        radii = spectrum.radii(math.prod(shape), random).reshape(shape)
+        self.factors_ = radii / (lengths * math.sqrt(size))
+        self.scales_ = spectrum.scales
+        self.phases_ = self._drawn_phases(random)
+        self.frequency_count_ = count
+        self.amplitude_ = FrequencySampler(kernel, width).amplitude
+        self.kernel_ = kernel
+
+    @property
+    def _count(self) -> int:
+        return int(self.frequency_count_)
+
+    @property
+    def frequencies_(self) -> np.ndarray:  # type: ignore[override]
+        """The frequencies, as a dense array (frequencies, columns): for looking, not computing."""
+        turns = np.empty((len(self.scales_), self.signs_.size))
+        self._turns(np.dtype(np.float64))(np.eye(len(self.scales_)), turns)
+        return TURN * turns.T[: self._count]
+
+    def _turns(self, dtype: np.dtype) -> Fill:
+        """A function that writes ω·x in turns for all rows and all blocks."""
+        from mercer.features import compiled
+
+        matrices = (
+            self.signs_.astype(dtype),
+            self.permutations_.astype(np.uint32),
+            self.gaussians_.astype(dtype),
+            (self.factors_ / TURN).astype(dtype),
+        )
+        scales = None if (self.scales_ == 1.0).all() else self.scales_.astype(dtype)
+
+        def turns(rows: Any, out: np.ndarray) -> None:
+            points = dense(rows) if scales is None else dense(rows) * scales
+            compiled.fastfood(np.ascontiguousarray(points), matrices, out)
+
+        return turns
+
+    def _filler(self, dtype: np.dtype) -> Fill:
+        turns, step = self._turns(dtype), FASTFOOD_ROWS
+
+        def fill(rows: Any, out: np.ndarray) -> None:
+            angles = np.empty((step, self.signs_.size), dtype)
+            for first in range(0, rows.shape[0], step):
+                some, target = rows[first : first + step], out[first : first + step]
+                block = angles[: len(target)]
+                turns(some, block)
+                self._write(np.ascontiguousarray(block[:, : self._count]), target, 0)
+
+        return fill
+
+    @property
+    def _block_size(self) -> int:
+        return int(self.signs_.shape[1])
+
+    def _block_covariance(self, h: np.ndarray) -> np.ndarray:
+        spectrum = IsotropicSpectrum.of(self.kernel_, h.shape[1], "Fastfood", self._block_size)
+        return spectrum.orthogonal_covariance(h) + spectrum.fastfood_excess(h)

@@ -95,12 +95,10 @@ class FrequencySampler:
         """Blocks of d orthogonal directions, uniform on the sphere, with independent lengths."""
         d = self.dimension
         spectrum = IsotropicSpectrum.of(self.kernel, d, "orthogonal sampling")
-        blocks = []
-        for _ in range(math.ceil(count / d)):
-            q, r = np.linalg.qr(random.standard_normal((d, d)))
-            blocks.append(q * np.sign(np.diagonal(r)))  # without the signs q is not uniform
-        radii = spectrum.radii(count, random)
-        return radii[:, None] * np.concatenate(blocks)[:count] * spectrum.scales
+        q, r = np.linalg.qr(random.standard_normal((math.ceil(count / d), d, d)))
+        signs = np.sign(np.diagonal(r, axis1=1, axis2=2))  # without them q is not uniform
+        directions = (q * signs[:, None]).reshape(-1, d)[:count]
+        return spectrum.radii(count, random)[:, None] * directions * spectrum.scales
 
 
 # ---- quasi-random numbers ------------------------------------------------------------------------
@@ -174,15 +172,11 @@ def _has_own_sampler(measure: Any) -> bool:
 # ---- kernels of the distance ---------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class Rules:
-    """Sizes of the numerical rules behind errors."""
-
-    drawn: int = 1 << 20  # numbers drawn together where only their lengths are needed: 8 MB
-    pairs: int = 4096  # of lengths behind a covariance, whose relative error is 1/√pairs
-    nodes: int = 96  # of the rule over a direction, exact to rounding for arguments up to `reach`
-    reach: float = 64.0  # beyond, Bessel functions serve: cosines are too fast for the rule
-    nearly_normal: int = 64  # columns beyond which ten deviations 1/√D hold a direction's law
+DRAWN = 1 << 20  # numbers drawn together where only their lengths are needed: 8 MB
+PAIRS = 4096  # of lengths behind a covariance, whose relative error is 1/√PAIRS
+NODES = 96  # of the rule over a direction, exact to rounding for arguments up to `REACH`
+REACH = 64.0  # beyond, Bessel functions serve: cosines are too fast for the rule
+NEARLY_NORMAL = 64  # columns beyond which ten deviations 1/√D hold a direction's law
 
 
 @dataclass(frozen=True)
@@ -196,7 +190,6 @@ class IsotropicSpectrum:
     kernel: Kernel
     scales: np.ndarray
     size: int
-    rules: Rules = Rules()
 
     @classmethod
     def of(cls, kernel: Kernel, columns: int, purpose: str, size: int | None = None) -> Self:
@@ -223,11 +216,10 @@ class IsotropicSpectrum:
     def radii(self, count: int, random: np.random.Generator) -> np.ndarray:
         """Lengths r of so many frequencies in ℝ^size."""
         measure = FrequencySampler(self.kernel, self.size).measure
-        step = max(1, self.rules.drawn // self.size)
-        sizes = [min(step, count - start) for start in range(0, count, step)]
-        return np.concatenate(
-            [np.linalg.norm(measure.sample(size, random), axis=1) for size in sizes]
-        )
+        step = max(1, DRAWN // self.size)
+        sizes = (min(step, count - start) for start in range(0, count, step))
+        lengths = [np.linalg.norm(measure.sample(size, random), axis=1) for size in sizes]
+        return np.concatenate(lengths)
 
     def orthogonal_covariance(self, h: np.ndarray) -> np.ndarray:
         """Of cos(ω₁·h) and cos(ω₂·h), for orthogonal directions and independent lengths.
@@ -256,8 +248,7 @@ class IsotropicSpectrum:
 
     def _sample(self) -> np.ndarray:
         """A fixed sample of pairs of lengths."""
-        pairs = self.rules.pairs
-        return self.radii(2 * pairs, np.random.default_rng(0)).reshape(2, pairs)
+        return self.radii(2 * PAIRS, np.random.default_rng(0)).reshape(2, PAIRS)
 
     def mean_cosine(self, t: np.ndarray) -> np.ndarray:
         """E cos(t u₁) over the first coordinate of a uniform direction.
@@ -267,10 +258,10 @@ class IsotropicSpectrum:
         mean tends to 0: lengths of rough kernels (Matérn with ν < 1) have no second moment, so that
         the sum in `fastfood_excess` was 10⁷ times too large.
         """
-        nodes, weights = _sphere_rule(self.size, self.rules)
-        fast = t * np.abs(nodes).max() > self.rules.reach if self.size > 1 else t < 0.0
+        nodes, weights = _sphere_rule(self.size)
+        fast = t * np.abs(nodes).max() > REACH if self.size > 1 else t < 0.0
         out = np.cos(np.where(fast, 0.0, t)[:, None] * nodes) @ weights
-        if self.size > self.rules.nearly_normal:  # e^{−t²/(2D)}, and t²/D > 40
+        if self.size > NEARLY_NORMAL:  # e^{−t²/(2D)}, and t²/D > 40
             out[fast] = 0.0
         else:
             order = 0.5 * self.size - 1.0
@@ -279,21 +270,16 @@ class IsotropicSpectrum:
         return out
 
 
-def _sphere_rule(dimension: int, rules: Rules) -> tuple[np.ndarray, np.ndarray]:
-    """Nodes and weights for one coordinate of a uniform direction, whose law is (1 − u²)^{(D−3)/2}.
-
-    >>> nodes, weights = _sphere_rule(5, Rules())
-    >>> bool(np.isclose(weights.sum(), 1.0)), bool(np.isclose(weights @ nodes**2, 1 / 5))
-    (True, True)
-    """
+def _sphere_rule(dimension: int) -> tuple[np.ndarray, np.ndarray]:
+    """Nodes and weights for u, a coordinate of a uniform direction, of law (1 − u²)^{(D−3)/2}."""
     if dimension == 1:
         return np.array([-1.0, 1.0]), np.array([0.5, 0.5])
     power = 0.5 * (dimension - 3)
-    if dimension <= rules.nearly_normal:
-        nodes, weights = roots_jacobi(rules.nodes, power, power)
+    if dimension <= NEARLY_NORMAL:
+        nodes, weights = roots_jacobi(NODES, power, power)
     else:
         reach = min(1.0, 10.0 / math.sqrt(dimension))
-        nodes, weights = np.polynomial.legendre.leggauss(rules.nodes)
+        nodes, weights = np.polynomial.legendre.leggauss(NODES)
         nodes = reach * nodes
         weights = weights * np.exp(power * np.log1p(-np.square(nodes)))
     return nodes, weights / weights.sum()

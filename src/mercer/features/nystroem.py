@@ -139,11 +139,9 @@ class Nystroem(FeatureMap):
         )
         return self.kernel_.gram(X, centres).dense() @ root
 
-    @property
-    def _parallel(self) -> bool:
-        return self.kernel_.parallel
-
     def _threads(self) -> int:
+        if not self.kernel_.parallel:
+            return 1
         limited = self.n_jobs is not None and self.n_jobs > 0
         return min(super()._threads(), int(self.n_jobs)) if limited else super()._threads()  # type: ignore[arg-type]
 

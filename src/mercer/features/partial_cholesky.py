@@ -8,9 +8,7 @@ largest old one elsewhere is exactly the next greedy pivot.
 
 from __future__ import annotations
 
-import functools
 import math
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -22,19 +20,14 @@ from mercer.kernels.base import Kernel
 from mercer.operators import Gram
 from mercer.points import PointSet
 
+# candidates of a block: it costs a pass over all points, rejected ones the square of their number
+FEWEST, MOST = 32, 512
+NOISE = 32.0  # rounding units of the largest k(x, x) by which residuals may be off
 
-@dataclass(frozen=True)
-class Tuning:
-    """How many candidates are looked at together, and what counts as rounding."""
 
-    fewest: int = 32  # candidates of a block, which costs one pass over all points
-    most: int = 512  # as many: those that are rejected cost the square of their number
-    noise: float = 32.0  # rounding units of the largest k(x, x) by which residuals may be off
-    factor_bytes: int = 4 << 30  # where no budget is given: a seed decides, not what is free
-
-    def candidates(self, count: int) -> int:
-        """How many of them a block looks at, for so many pivots in all."""
-        return min(max(count // 8, self.fewest), self.most)
+def block_size(count: int) -> int:
+    """How many candidates a block looks at, for so many pivots in all."""
+    return min(max(count // 8, FEWEST), MOST)
 
 
 class PartialFactor:
@@ -44,15 +37,8 @@ class PartialFactor:
     of NumPy in float64.
     """
 
-    def __init__(
-        self,
-        kernel: Kernel,
-        x: PointSet,
-        count: int,
-        dtype: Any = None,
-        tuning: Tuning = Tuning(),
-    ) -> None:
-        self.kernel, self.x, self.tuning = kernel, x, tuning
+    def __init__(self, kernel: Kernel, x: PointSet, count: int, dtype: Any = None) -> None:
+        self.kernel, self.x = kernel, x
         self.dtype = np.dtype(x.dtype if dtype is None else dtype)
         diagonal = Gram(kernel, x).diagonal()
         self.residual = from_tensor(diagonal).astype(np.float64)
@@ -61,7 +47,7 @@ class PartialFactor:
         self.pivots: list[int] = []
         unit = float(np.finfo(self.dtype).eps) * float(self.residual.max(initial=0.0))
         self.negligible = len(x) * unit
-        self.noise = tuning.noise * unit
+        self.noise = NOISE * unit
 
     @property
     def rank(self) -> int:
@@ -144,9 +130,10 @@ class Candidates:
         It is a compiled loop, as matrices of this size keep the threads of BLAS waiting for each
         other: on 16 cores it took 200 ms for 512 candidates, this takes 2.
         """
+        from mercer.features.compiled import accepted_pivots
+
         thresholds = np.maximum(chances * self.before, noise)
-        order = np.empty(len(thresholds), np.intp)
-        self.accepted = order[: _accepting()(self.matrix, thresholds, self.columns, order)].tolist()
+        self.accepted = accepted_pivots(self.matrix, thresholds, self.columns).tolist()
 
     def accept(self, i: int) -> None:
         """Make candidate i a pivot, and know what is left of all others."""
@@ -159,53 +146,3 @@ class Candidates:
         self.left = np.maximum(self.left - column**2, 0.0)
         self.left[i] = 0.0
         self.accepted.append(i)
-
-
-@functools.cache
-def _accepting() -> Any:  # noqa: C901 (one compiled loop)
-    """The compiled loop over candidates: the number of pivots, their numbers, rows of the factor.
-
-    Rows of a candidate are solved for in the factor so far; only those of candidates are needed.
-    The factor does not fit into the first cache, so that each row of it serves four candidates.
-    """
-    from mercer.evaluation.cpu.vectors import compiled  # numba, which takes a while to load
-
-    def accept(  # noqa: C901
-        matrix: np.ndarray, thresholds: np.ndarray, columns: np.ndarray, order: np.ndarray
-    ) -> int:
-        n, rank = len(matrix), 0
-        lower, rows = np.empty_like(matrix), np.empty((4, n))
-        a, b, c, d = rows[0], rows[1], rows[2], rows[3]
-        for first in range(0, n, 4):
-            known, last = rank, min(first + 4, n)
-            second, third = min(first + 1, last - 1), min(first + 2, last - 1)
-            for p in range(known):
-                line, at = lower[p], order[p]
-                s, t, u, v = 0.0, 0.0, 0.0, 0.0
-                for q in range(p):
-                    s += line[q] * a[q]
-                    t += line[q] * b[q]
-                    u += line[q] * c[q]
-                    v += line[q] * d[q]
-                a[p] = (matrix[at, first] - s) / line[p]
-                b[p] = (matrix[at, second] - t) / line[p]
-                c[p] = (matrix[at, third] - u) / line[p]
-                d[p] = (matrix[at, last - 1] - v) / line[p]
-            for i in range(first, last):
-                row, left = rows[i - first], matrix[i, i]
-                for p in range(known, rank):  # pivots among the four
-                    line, rest = lower[p], matrix[order[p], i]
-                    for q in range(p):
-                        rest -= line[q] * row[q]
-                    row[p] = rest / line[p]
-                for p in range(rank):
-                    left -= row[p] * row[p]
-                if left > thresholds[i]:
-                    row[rank] = math.sqrt(left)
-                    for q in range(rank + 1):
-                        lower[rank, q] = columns[i, q] = row[q]
-                    order[rank] = i
-                    rank += 1
-        return rank
-
-    return compiled(accept)

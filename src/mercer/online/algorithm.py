@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -22,52 +22,28 @@ from mercer.online.state import (
     SOFT_AGGRESSIVE,
     Rules,
 )
-from mercer.solvers.schedules import Adaptive, Aggressive, Average, step_sizes
-
-
-@dataclass(frozen=True)
-class Tuning:
-    """Numbers that decide about speed and accuracy of a stream, not about what it learns."""
-
-    block: int = 256
-    """Samples whose kernel values are computed at once: enough to use all threads."""
-    block_bytes: int = 1 << 24
-    """Memory for the kernel values of a block, 16 MB: fewer samples where there are many bumps."""
-    gaussian_block: int = 1 << 14
-    """Samples of a block where the loop computes the kernel itself: only their rows are copied."""
-    narrow: int = 64
-    """Columns up to which the evaluator gives the same bits for blocks of any shape: beyond, inner
-    products go through BLAS."""
-    jitter: float = 1e-7
-    """τ of `Project` over the largest k(c, c): above the rounding of K, and small enough that a
-    projection loses less than 1e-3 of what the best one does (tests/online/test_budgets.py)."""
-    merge_steps: int = 40
-    """Newton steps for the place of a merged bump, at most: 97 % of the mergers on checkerboards of
-    2 and 8 columns took up to three, and halving, where Newton's steps leave the bracket, 22."""
-    merge_tolerance: float = 1e-7
-    """Where they end, as a share of the distance; the error of f is its square."""
-    merge_places: int = 9
-    """Places that are tried between two bumps under a kernel without a closed form."""
+from mercer.solvers.schedules import (
+    Adaptive,
+    Aggressive,
+    Average,
+    InverseSquareRoot,
+    step_sizes,
+)
 
 
 @dataclass(frozen=True)
 class Algorithm:
-    """An online algorithm: what is minimised, with which steps, and on which budget.
-
-    Pegasos, NORMA, the perceptron and all others are choices of these.
-    """
+    """An online algorithm: Pegasos, NORMA, the perceptron and all others are choices of these."""
 
     loss: Loss
-    regularization: float
-    step: Any
+    regularization: float = 0.0
+    step: Any = field(default=InverseSquareRoot(1.0))
     budget: Budget | None = None
     averaging: Average | None = None
     random_state: Seed = None
     record: bool = False
 
     def __post_init__(self) -> None:
-        if not isinstance(self.loss, Loss):
-            raise ValueError(f"loss must be a loss of mercer.losses; got {self.loss!r}.")
         if not (isinstance(self.step, (Adaptive, Aggressive)) or hasattr(self.step, "step")):
             raise ValueError(
                 f"step must be a schedule; got {self.step!r}. Write schedules.Constant(0.1), "
@@ -84,15 +60,15 @@ class Algorithm:
             )
         if not (self.averaging is None or hasattr(self.averaging, "weight")):
             raise ValueError(f"averaging must be None or Average(); got {self.averaging!r}.")
-        foreign = kind_of(self.loss) == FOREIGN
-        if foreign and self.budget is not None and self.budget.policy == LEAST_LOSS:
+        compares = self.budget is not None and self.budget.policy == LEAST_LOSS
+        if compares and kind_of(self.loss) == FOREIGN:
             raise ValueError(
                 f"LeastLoss compares losses in compiled code, which does not know {self.loss!r}: "
                 "choose another budget, as Smallest or Project."
             )
 
-    def rules(self, policy: int, size: int, tuning: Tuning) -> Rules:
-        """The algorithm as compiled code reads it."""
+    def rules(self, policy: int, size: int) -> Rules:
+        """The algorithm as compiled code reads it, but for the address of the loss: `compiled`."""
         step, number = GIVEN, 0.0
         if isinstance(self.step, Adaptive):
             step, number = ADAPTIVE, float(self.step.scale)
@@ -109,9 +85,6 @@ class Algorithm:
             policy=policy,
             size=size,
             labels=self.loss.is_classification,
-            jitter=tuning.jitter,
-            merge_steps=tuning.merge_steps,
-            merge_tolerance=tuning.merge_tolerance,
         )
 
     def compiled(self, rules: Rules) -> Rules:
@@ -138,15 +111,14 @@ class Algorithm:
 
     def check_steps(self, steps: np.ndarray, sizes: np.ndarray) -> None:
         """Refuse steps under which f turns round or blows up; `sizes` are weights times k(x, x)."""
-        ridge = float(self.regularization)
         if not len(steps):
             return
+        ridge, curvature = float(self.regularization), float(self.loss.smoothness)
         if steps.max() * ridge > 1.0 + 1e-9:  # λ·(1/λ) is 1 up to rounding
             raise ValueError(
                 f"the step {steps.max():g} turns f round: 1 − ηλ = {1 - steps.max() * ridge:.3g}. "
                 f"Take steps of at most 1/λ = {1 / ridge:.3g}, as InverseTime(1/λ) does."
             )
-        curvature = float(self.loss.smoothness)
         if not math.isinf(self.loss.lipschitz) or math.isinf(curvature):
             return
         product = steps * (curvature * sizes + ridge)

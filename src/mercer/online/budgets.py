@@ -181,7 +181,7 @@ def merged(
     (a_i k(c_i, z) + a_j k(c_j, z))/k(z, z), and keeps ‖a_z‖² k(z, z). A bump whose norm is 0 is the
     zero function, and is dropped.
     """
-    state, count = state.copied(), state.length
+    state, count = State(*(array.copy() for array in state)), state.length
     a, diagonal, rows = state.a[:count], state.diagonal[:count], points.rows.astype(np.float64)
     norms = (a**2).sum(axis=1) * diagonal
     i = int(np.argmin(norms))

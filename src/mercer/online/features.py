@@ -18,7 +18,7 @@ from mercer.features.frequencies import FrequencySampler
 from mercer.functions import FeatureFunction, RKHSFunction
 from mercer.kernels.base import Kernel
 from mercer.kernels.measures import Seed
-from mercer.online.algorithm import Algorithm, Tuning
+from mercer.online.algorithm import Algorithm
 from mercer.online.machine import OnlineMachine
 from mercer.online.state import BASE_SCALE, COUNT, FEATURES, SCALE, empty_state
 from mercer.online.stream import Descent, Expansion, Samples, is_narrow, seed_of
@@ -128,9 +128,8 @@ class FourierStream(Descent):
         outputs: int,
         count: int,
         groups: int = 1,
-        tuning: Tuning = Tuning(),  # noqa: B008
     ) -> None:
-        super().__init__(kernel, algorithm, points, tuning)
+        super().__init__(kernel, algorithm, points)
         width = dense_rows(points.slice(0, 1)).shape[1]
         self.map = FourierFeatures(kernel, width, count, seed_of(algorithm), groups)
         self.singly = False
@@ -237,10 +236,10 @@ class NystroemStream(Expansion):
                 new[:] = root[:, columns] @ old[: before.length]
         self.__dict__.update(
             state=state,
-            rules=self.algorithm.rules(FEATURES, size, self.tuning),
+            rules=self.algorithm.rules(FEATURES, size),
             inverse_root=inverse,
             scales=None,
-            singly=self.singly or not is_narrow(self.kernel, self.points, self.tuning.narrow),
+            singly=self.singly or not is_narrow(self.kernel, self.points),
         )
 
     def function(self, flat: bool) -> RKHSFunction:
@@ -293,7 +292,7 @@ class RandomFeatureMachine(OnlineMachine):
     def _begin(self, kernel: Kernel, points: PointSet, targets: Targets) -> FourierStream:
         check_count(self, "n_components", self.n_components)
         pairs = (self.n_components + 1) // 2
-        return FourierStream(kernel, self._algorithm(2), points, targets.outputs, pairs)
+        return FourierStream(kernel, self._algorithm(targets.loss), points, targets.outputs, pairs)
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -332,7 +331,9 @@ class NystroemMachine(OnlineMachine):
 
     def _begin(self, kernel: Kernel, points: PointSet, targets: Targets) -> NystroemStream:
         check_count(self, "size", self.size)
-        return NystroemStream(kernel, self._algorithm(2), points, targets.outputs, int(self.size))
+        return NystroemStream(
+            kernel, self._algorithm(targets.loss), points, targets.outputs, int(self.size)
+        )
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -375,5 +376,5 @@ class DoublyStochasticMachine(OnlineMachine):
     def _begin(self, kernel: Kernel, points: PointSet, targets: Targets) -> DoublyStochasticStream:
         check_count(self, "frequencies", self.frequencies)
         return DoublyStochasticStream(
-            kernel, self._algorithm(2), points, targets.outputs, int(self.frequencies)
+            kernel, self._algorithm(targets.loss), points, targets.outputs, int(self.frequencies)
         )

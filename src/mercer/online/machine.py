@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from copy import deepcopy
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any, Self
 
 import numpy as np
@@ -14,6 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from mercer.checks import check_count, check_object, check_weights
 from mercer.estimators.early_stopping import stopping_rule
+from mercer.estimators.inputs import forget
 from mercer.features.bases import BaseEstimator
 from mercer.features.inputs import KernelInput
 from mercer.functions import FeatureFunction, RKHSFunction
@@ -26,18 +27,8 @@ from mercer.online.regret import certified
 from mercer.online.stream import Expansion, Recorded
 from mercer.online.targets import Targets, announced
 from mercer.points import DensePoints, PointSet, VectorPoints, check_finite
-from mercer.solvers.early_stopping import HeldOut
-from mercer.solvers.schedules import Average, InverseSquareRoot
+from mercer.solvers.schedules import Average
 from mercer.theory.certificate import Certificate
-
-PLAIN: dict[str, Any] = {  # the parameters of an algorithm, for machines that have no such
-    "regularization": 0.0,
-    "step": None,
-    "budget": None,
-    "averaging": None,
-    "random_state": None,
-    "record": False,
-}
 
 
 class _Learned(KernelInput):
@@ -76,12 +67,13 @@ class OnlineMachine(_Learned, BaseEstimator):
     validation_fraction: float = 0.1
     n_iter_no_change: int = 5
 
-    def _algorithm(self, classes: int, **chosen: Any) -> Algorithm:
-        """The objective and the steps: as chosen, else as the parameters say."""
-        options = {name: getattr(self, name, value) for name, value in PLAIN.items()} | chosen
-        if options["step"] is None:
-            options["step"] = InverseSquareRoot(1.0)
-        return Algorithm(self._loss(classes), **options)
+    def _algorithm(self, loss: Loss, **chosen: Any) -> Algorithm:
+        """The objective and the steps: as chosen, else as those parameters say that there are."""
+        names = (field.name for field in fields(Algorithm) if field.name != "loss")
+        given = {name: getattr(self, name) for name in names if hasattr(self, name)} | chosen
+        if given.get("step", True) is None:
+            del given["step"]
+        return Algorithm(loss, **given)
 
     def _loss(self, classes: int = 2) -> Loss:
         loss = getattr(self, "loss", None)
@@ -89,8 +81,7 @@ class OnlineMachine(_Learned, BaseEstimator):
 
     def _begin(self, kernel: Kernel, points: PointSet, targets: Targets) -> Any:
         """The stream that learns these points and those that follow."""
-        classes = 0 if targets.classes is None else len(targets.classes)
-        return Expansion(kernel, self._algorithm(classes), points, targets.outputs)
+        return Expansion(kernel, self._algorithm(targets.loss), points, targets.outputs)
 
     # ---- learning -------------------------------------------------------------------------------
 
@@ -100,10 +91,9 @@ class OnlineMachine(_Learned, BaseEstimator):
         With `early_stopping` some rows are held out, and what is kept is the machine after the pass
         at which their mean loss was least.
         """
-        self._forget()
+        forget(self)
         check_count(self, "passes", self.passes)
-        rule = stopping_rule(self) if self.early_stopping else None
-        return self._start(X, y, None, sample_weight, self.passes, rule, find_classes=True)
+        return self._start(X, y, None, sample_weight, fitting=True)
 
     def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
         """Learn the rows of X in their order.
@@ -138,50 +128,57 @@ class OnlineMachine(_Learned, BaseEstimator):
         return self
 
     def _start(
-        self,
-        X: Any,
-        y: Any,
-        classes: Any,
-        sample_weight: Any,
-        passes: int = 1,
-        rule: HeldOut | None = None,
-        find_classes: bool = False,
+        self, X: Any, y: Any, classes: Any, sample_weight: Any, fitting: bool = False
     ) -> Self:
         """The first samples decide about the kernel, the classes and the number of outputs."""
         try:
             self._refuse_kernel()
             X = self._checked(X, reset=True)
-            targets = self._read_targets(y, classes, find_classes)
+            targets = self._read_targets(y, classes, fitting)
             kernel = self._resolved_kernel(X)
             samples = _samples(kernel.points(X), targets.rows(y), sample_weight)
-            stream, scores = self._begin(kernel, samples[0], targets), {}
-            if rule is None:
-                for _ in range(passes):
-                    stream.learn(*samples)
-                stream.passes = passes
+            stream: Any = self._begin(kernel, samples[0], targets)
+            fitted: dict[str, Any] = {"kernel_": kernel, "targets_": targets}
+            if fitting and self.early_stopping:
+                stream, risks = self._best_pass(stream, targets, samples)
+                fitted["validation_scores_"] = -np.array(risks)
             else:
-                stream, risks = _best_pass(stream, targets, samples, passes, rule)
-                scores = {"validation_scores_": -np.array(risks)}
-            fitted = {"kernel_": kernel, "stream_": stream, "targets_": targets, **scores}
+                stream.passes = self.passes if fitting else 1
+                for _ in range(stream.passes):
+                    stream.learn(*samples)
             if targets.classes is not None:
                 fitted["classes_"] = targets.classes
-            self.__dict__.update(fitted)
+            self.__dict__.update(fitted, stream_=stream)
         except BaseException:  # an interrupt, too, leaves nothing half done
-            self._forget()
+            forget(self)
             raise
         return self
 
-    def _forget(self) -> None:
-        """Drop all that was learned; scikit-learn keeps names of its own with an estimator."""
-        learned = {n for n in vars(self) if n.endswith("_") and not n.startswith("_")}
-        self.__dict__ = {n: value for n, value in vars(self).items() if n not in learned}
+    def _best_pass(self, stream: Any, targets: Targets, samples: Any) -> tuple[Any, list[float]]:
+        """The stream after the pass at which held-out rows have the least loss; all losses."""
+        rule, (points, rows, weights) = stopping_rule(self), samples
+        codes = None if targets.classes is None else rows @ np.arange(1.0, rows.shape[1] + 1.0)
+        hidden = rule.hidden(weights, codes)
+        new, inside = np.flatnonzero(hidden), np.flatnonzero(~hidden)
+        learned, unseen = (points.take(inside), rows[inside], weights[inside]), points.take(new)
+        best, risks = stream, list[float]()
+        for _ in range(self.passes):
+            stream.learn(*learned)
+            values = (stream.function(False)(unseen) - stream.offset).reshape(len(new), -1)
+            risks.append(float(targets.loss.risk(rows[new], values, weights[new])))
+            if risks[-1] <= min(risks):
+                best = deepcopy(stream)
+                best.passes = len(risks)
+            elif len(risks) - 1 - int(np.argmin(risks)) >= rule.patience:
+                break
+        return best, risks
 
     # ---- what is learned from -------------------------------------------------------------------
 
-    def _read_targets(self, y: Any, classes: Any, find_classes: bool) -> Targets:
+    def _read_targets(self, y: Any, classes: Any, fitting: bool) -> Targets:
         if not self._is_classifier():
             return Targets.of_numbers(self._loss(), y)
-        if classes is None and not find_classes:
+        if classes is None and not fitting:
             raise ValueError(
                 "the first samples of a classifier announce all labels there will be: write "
                 "partial_fit(X, y, classes=[-1, 1]), or learn_one(x, y, classes=[-1, 1])."
@@ -215,9 +212,7 @@ class OnlineMachine(_Learned, BaseEstimator):
         if not isinstance(self.stream_.points, VectorPoints):
             return self.kernel_.points([x])
         if isinstance(x, dict):
-            names: Any = getattr(self, "entry_names_", ()) or getattr(
-                self, "feature_names_in_", tuple(x)
-            )
+            names = getattr(self, "entry_names_", getattr(self, "feature_names_in_", tuple(x)))
             if len(x) != len(names) or any(name not in x for name in names):
                 raise ValueError(f"a point must have the entries {list(names)}; got {list(x)}.")
             x = np.array([float(x[name]) for name in names])
@@ -248,13 +243,10 @@ class OnlineMachine(_Learned, BaseEstimator):
         """The function learned so far: an element of the kernel's space, or of that of features."""
         return self._of_stream("function_").function(self.targets_.flat)
 
-    @available_if(lambda self: self._has_scores())
+    @available_if(lambda self: self._is_classifier())
     def decision_function(self, X: Any) -> np.ndarray:
         """f(x) for every row of X: one score, or one for each class."""
         return self._scores(self._points_to_predict(X))
-
-    def _has_scores(self) -> bool:
-        return self._is_classifier()
 
     def _points_to_predict(self, X: Any) -> PointSet:
         check_is_fitted(self)
@@ -397,28 +389,6 @@ def _samples(
     if not len(used):
         raise ValueError("sample_weight must not be all zero: there is nothing to learn.")
     return points.take(used), rows[used], weights[used]
-
-
-def _best_pass(
-    stream: Any, targets: Targets, samples: Any, passes: int, rule: HeldOut
-) -> tuple[Any, list[float]]:
-    """The stream after the pass at which held-out samples have the least loss, and their losses."""
-    points, rows, weights = samples
-    codes = None if targets.classes is None else rows @ np.arange(1.0, rows.shape[1] + 1.0)
-    hidden = rule.hidden(weights, codes)
-    new, inside = np.flatnonzero(hidden), np.flatnonzero(~hidden)
-    learned, unseen = (points.take(inside), rows[inside], weights[inside]), points.take(new)
-    best, risks = stream, list[float]()
-    for _ in range(passes):
-        stream.learn(*learned)
-        values = (stream.function(False)(unseen) - stream.offset).reshape(len(new), -1)
-        risks.append(float(targets.loss.risk(rows[new], values, weights[new])))
-        if risks[-1] <= min(risks):
-            best = deepcopy(stream)
-            best.passes = len(risks)
-        elif len(risks) - 1 - int(np.argmin(risks)) >= rule.patience:
-            break
-    return best, risks
 
 
 def _checked_weights(sample_weight: Any, n: int) -> np.ndarray:

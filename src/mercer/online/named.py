@@ -67,9 +67,9 @@ class Pegasos(OnlineMachine):
     record: bool = False
     random_state: Seed = None
 
-    def _algorithm(self, classes: int, **chosen: Any) -> Algorithm:
+    def _algorithm(self, loss: Loss, **chosen: Any) -> Algorithm:
         check_positive(self, "regularization", self.regularization)
-        return super()._algorithm(classes, step=InverseTime(1.0 / self.regularization))
+        return super()._algorithm(loss, step=InverseTime(1.0 / self.regularization))
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -113,10 +113,10 @@ class NORMA(OnlineMachine):
     averaging: Average | None = None
     record: bool = False
 
-    def _algorithm(self, classes: int, **chosen: Any) -> Algorithm:
+    def _algorithm(self, loss: Loss, **chosen: Any) -> Algorithm:
         step = Constant(self.rate) if self.constant else InverseSquareRoot(self.rate)
         budget = None if self.window is None else Oldest(self.window)
-        return super()._algorithm(classes, step=step, budget=budget)
+        return super()._algorithm(loss, step=step, budget=budget)
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -161,7 +161,7 @@ class PassiveAggressive(OnlineMachine):
             return MaxMargin(1.0)
         return super()._loss()
 
-    def _algorithm(self, classes: int, **chosen: Any) -> Algorithm:
+    def _algorithm(self, loss: Loss, **chosen: Any) -> Algorithm:
         if self.variant not in VARIANTS:
             raise ValueError(f"variant must be one of {list(VARIANTS)}; got {self.variant!r}.")
         if not (self.loss is None or isinstance(self.loss, (Hinge, EpsilonInsensitive))):
@@ -171,7 +171,7 @@ class PassiveAggressive(OnlineMachine):
             )
         limit = math.inf if self.variant == "PA" else self.limit
         step = Aggressive(limit, soft=self.variant == "PA-II")
-        return super()._algorithm(classes, step=step)
+        return super()._algorithm(loss, step=step)
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -208,7 +208,7 @@ class KernelPerceptron(OnlineMachine):
     def _loss(self, classes: int = 2) -> Loss:
         return MaxMargin(0.0) if classes > 2 else Perceptron()
 
-    def _algorithm(self, classes: int, **chosen: Any) -> Algorithm:
+    def _algorithm(self, loss: Loss, **chosen: Any) -> Algorithm:
         if self.predictor not in PREDICTORS:
             raise ValueError(
                 f"predictor must be one of {list(PREDICTORS)}; got {self.predictor!r}."
@@ -218,7 +218,7 @@ class KernelPerceptron(OnlineMachine):
                 "votes need every mistake: leave out the budget, or write predictor='average'."
             )
         averaging = Average() if self.predictor == "average" else None
-        return super()._algorithm(classes, step=Constant(1.0), averaging=averaging)
+        return super()._algorithm(loss, step=Constant(1.0), averaging=averaging)
 
     def _scores(self, points: PointSet) -> np.ndarray:
         return self._votes(points) if self.predictor == "vote" else super()._scores(points)
@@ -278,11 +278,11 @@ class Forgetron(OnlineMachine):
     def _loss(self, classes: int = 2) -> Loss:
         return Perceptron()
 
-    def _algorithm(self, classes: int, **chosen: Any) -> Algorithm:
-        return super()._algorithm(classes, step=Constant(1.0), budget=Forget(self.size))
+    def _algorithm(self, loss: Loss, **chosen: Any) -> Algorithm:
+        return super()._algorithm(loss, step=Constant(1.0), budget=Forget(self.size))
 
-    def _read_targets(self, y: Any, classes: Any, find_classes: bool) -> Targets:
-        targets = super()._read_targets(y, classes, find_classes)
+    def _read_targets(self, y: Any, classes: Any, fitting: bool) -> Targets:
+        targets = super()._read_targets(y, classes, fitting)
         if targets.outputs > 1:
             raise ValueError(
                 "Only binary classification is supported by the Forgetron; got "
@@ -339,10 +339,10 @@ class OneClassMachine(OutlierMixin, OnlineMachine):
     def _loss(self, classes: int = 2) -> Loss:
         return Novelty(self.share)
 
-    def _algorithm(self, classes: int, **chosen: Any) -> Algorithm:
+    def _algorithm(self, loss: Loss, **chosen: Any) -> Algorithm:
         if not 0.0 < self.share < 1.0:
             raise ValueError(f"share must be a number between 0 and 1; got {self.share!r}.")
-        return super()._algorithm(classes)
+        return super()._algorithm(loss)
 
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Forget everything, and learn the rows of X in their order; y is ignored."""
@@ -365,8 +365,9 @@ class OneClassMachine(OutlierMixin, OnlineMachine):
         """Learn one sample; y is ignored."""
         return super().learn_one(x, 0.0, None, sample_weight)
 
-    def _has_scores(self) -> bool:
-        return True
+    def decision_function(self, X: Any) -> np.ndarray:
+        """f(x) − ρ for every row of X: negative for what is new."""
+        return self._scores(self._points_to_predict(X))
 
     def _decided(self, scores: np.ndarray) -> np.ndarray:
         return np.where(scores >= 0, 1, -1)

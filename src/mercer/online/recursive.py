@@ -11,10 +11,9 @@ from mercer.checks import check_count, check_nonnegative, check_positive
 from mercer.functions import RKHSFunction
 from mercer.kernels.base import Kernel
 from mercer.losses import Loss, Squared
-from mercer.online.algorithm import Tuning
 from mercer.online.machine import OnlineMachine
 from mercer.online.state import block_of, padded
-from mercer.online.stream import Samples, Stream
+from mercer.online.stream import BLOCK, Samples, Stream
 from mercer.online.targets import Targets
 from mercer.points import PointSet
 
@@ -52,12 +51,11 @@ class RecursiveStream(Stream):
         alpha: float,
         tolerance: float,
         window: int | None,
-        tuning: Tuning = Tuning(),  # noqa: B008
     ) -> None:
-        super().__init__(kernel, points, tuning)
+        super().__init__(kernel, points)
         self.alpha, self.tolerance, self.window = float(alpha), float(tolerance), int(window or 0)
         self.refuses_first = not self.window  # the oldest sample leaves before
-        capacity = self.window if self.window else tuning.block
+        capacity = self.window or BLOCK
         sparse = capacity if tolerance > 0 else 0
         self.state = Recursion(
             np.zeros(1),
@@ -76,8 +74,8 @@ class RecursiveStream(Stream):
         n, nothing = len(points), np.zeros(0)
         if not self.window:
             self._make_room(self.count + n)
-        values, known = self._values(points), len(self.points)
-        block = block_of(values, diagonal, targets, weights, nothing, nothing, known)
+        parts = self._values(points), diagonal, targets, weights, nothing, nothing
+        block = block_of(*parts, known=len(self.points))
         self.points = self.points.concatenated(points)
         try:
             learned = recursive_learn(self.state, block, self.alpha, self.tolerance, self.window)

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import scipy  # its parts are loaded where they are used
 
 from mercer import linalg
 from mercer.checks import check_positive
@@ -23,19 +24,9 @@ from mercer.solvers.schedules import Constant, InverseTime
 from mercer.theory.bounds import online_deviation
 from mercer.theory.certificate import Assumption, Certificate, Statement
 
-
-@dataclass(frozen=True)
-class Tuning:
-    """Numbers of the search for the best function of a ball."""
-
-    steps: int = 4000
-    """Steps of splitting at most; a few hundred are usual."""
-    check_every: int = 20
-    """Steps between two evaluations of the gap, which costs as much as a step."""
-    apart: float = 5.0
-    """Primal and dual residuals further apart than this double or halve the stiffness."""
-    halvings: int = 100
-    """Of the bracket of a multiplier: more than float64 has digits."""
+STEPS = 4000  # of splitting at most; a few hundred are usual
+CHECKED = 20  # steps between two evaluations of the gap, which costs as much as a step
+APART = 5.0  # primal and dual residuals further apart than this double or halve the stiffness
 
 
 @dataclass(frozen=True, eq=False)
@@ -180,7 +171,6 @@ def best_in_ball(
     radius: float,
     regularization: float = 0.0,
     tolerance: float = 1e-4,
-    tuning: Tuning = Tuning(),
 ) -> Hindsight:
     """Minimise Σ w_t ℓ(y_t, f(x_t)) + (λ/2)‖f‖² over ‖f‖ ≤ U, for any loss with a proximal map.
 
@@ -189,112 +179,103 @@ def best_in_ball(
     that of Fenchel's dual: for any β, the least sum is at least
     −Σ w_t ℓ*(y_t, β_t/w_t) − max over ‖f‖ ≤ U of (−Σ β_t f(x_t) − (λ/2)‖f‖²).
 
+    It is not `solvers.Constrained`, which seeks the multiplier by solving problem after problem: in
+    a ball that holds nearly all f they are nearly unregularised, and dual ascent takes minutes.
+
     References
     ----------
     S. Boyd, N. Parikh, E. Chu, B. Peleato, J. Eckstein, Distributed optimization and statistical
     learning via the alternating direction method of multipliers, 2011.
     """
     check_positive("best_in_ball", "radius", radius)
-    ball = _Ball.of(gram, float(radius), float(regularization), tuning.halvings)
+    ball = _Ball(gram, targets, weights, loss, float(radius), float(regularization))
     steps = weights if loss.is_multiclass else weights[:, None]
     free, dual, stiffness = np.zeros_like(targets), np.zeros_like(targets), 1.0
     best, least, bound = np.zeros_like(targets), math.inf, -math.inf
-    for number in range(1, tuning.steps + 1):
+    for number in range(1, STEPS + 1):
         place = ball.nearest(free - dual, stiffness)
         values, before = ball.vectors @ place, free
         free = np.asarray(loss.proximal(targets, values + dual, steps / stiffness))
         dual = dual + values - free
-        if number % tuning.check_every and number < tuning.steps:
+        if number % CHECKED and number < STEPS:
             continue
-        total = _costs(loss, targets, values, weights).sum()
-        total = float(total) + 0.5 * regularization * ball.squared_norm(place)
-        bound = max(bound, _dual_value(ball, targets, weights, loss, stiffness * dual))
+        bound = max(bound, ball.dual_value(stiffness * dual))
+        total = float(ball.losses(values).sum()) + 0.5 * regularization * ball.squared_norm(place)
         if total < least:
             best, least = place, total
         if least - bound <= tolerance * max(abs(least), 1e-12):
             break
-        if number < tuning.steps // 2:  # a stiffness that changes for ever need not converge
+        if number < STEPS // 2:  # a stiffness that changes for ever need not converge
             primal, moved = np.linalg.norm(values - free), np.linalg.norm(free - before)
-            change = 2.0 if primal > tuning.apart * moved else 1.0
-            change = 0.5 if moved > tuning.apart * primal else change
+            change = 2.0 if primal > APART * moved else 1.0
+            change = 0.5 if moved > APART * primal else change
             stiffness, dual = stiffness * change, dual / change
     return Hindsight(
         RKHSFunction(gram.kernel, gram.x, ball.vectors @ (best / ball.eigenvalues[:, None])),
-        _costs(loss, targets, ball.vectors @ best, weights),
+        ball.losses(ball.vectors @ best),
         ball.squared_norm(best),
         least - bound,
     )
 
 
-def _dual_value(
-    ball: _Ball, y: np.ndarray, weights: np.ndarray, loss: Loss, slopes: np.ndarray
-) -> float:
-    """Fenchel's lower bound at β = slopes (of w ℓ), moved into the domain of the conjugate."""
-    u = slopes / weights[:, None]
-    if not loss.is_multiclass:
-        low, high = loss.domain(y)
-        u = np.clip(u, np.asarray(low), np.asarray(high))
-    conjugate = weights * _row_sums(loss.conjugate(y, u))
-    return float(-conjugate.sum() - ball.support(u * weights[:, None]))
-
-
-def _costs(loss: Loss, y: np.ndarray, f: np.ndarray, weights: np.ndarray) -> np.ndarray:
-    return weights * _row_sums(loss.value(y, f))
-
-
-def _row_sums(values: np.ndarray) -> np.ndarray:
-    """One number for each sample: summed over outputs."""
-    return np.asarray(values).reshape(len(values), -1).sum(axis=1)
-
-
-@dataclass(frozen=True, eq=False)
 class _Ball:
-    """Functions f with f(X) = Qs, ‖f‖² = Σ s²/λ ≤ U², in the eigenbasis K = QΛQᵀ."""
+    """Functions f with f(X) = Qs and ‖f‖² = Σ s²/λ_i ≤ U² in the eigenbasis K = QΛQᵀ."""
 
-    eigenvalues: np.ndarray
-    vectors: np.ndarray
-    radius: float
-    regularization: float
-    halvings: int
-
-    @classmethod
-    def of(cls, gram: Gram, radius: float, regularization: float, halvings: int) -> _Ball:
+    def __init__(
+        self,
+        gram: Gram,
+        targets: np.ndarray,
+        weights: np.ndarray,
+        loss: Loss,
+        radius: float,
+        regularization: float,
+    ) -> None:
+        self.targets, self.weights, self.loss = targets, weights, loss
+        self.radius, self.regularization = radius, regularization
         values, vectors = map(np.asarray, linalg.eigen(gram.dense().astype(np.float64)))
         used = values > len(values) * np.finfo(np.float64).eps * values[-1]
-        basis = values[used], np.ascontiguousarray(vectors[:, used])
-        return cls(*basis, radius, regularization, halvings)
+        self.eigenvalues, self.vectors = values[used], np.ascontiguousarray(vectors[:, used])
 
     def nearest(self, target: np.ndarray, stiffness: float) -> np.ndarray:
         """The s that minimises (ρ/2)‖Qs − target‖² + (λ/2)Σ s²/λ_i over the ball."""
         goal = self.vectors.T @ target
-        start = self.regularization / stiffness
         size = (goal**2).sum(axis=1) * self.eigenvalues
+        start = self.eigenvalues + self.regularization / stiffness
 
-        def norm(shift: float) -> float:
-            return float((size / (self.eigenvalues + start + shift) ** 2).sum())
+        def excess(shift: float) -> float:
+            return float((size / (start + shift) ** 2).sum()) - self.radius**2
 
         shift = 0.0
-        if norm(0.0) > self.radius**2:
-            low, high = 0.0, math.sqrt(float(size.sum())) / self.radius
-            for _ in range(self.halvings):
-                shift = 0.5 * (low + high)
-                low, high = (shift, high) if norm(shift) > self.radius**2 else (low, shift)
-                if high - low <= 1e-15 * high:
-                    break
-            shift = high
-        return goal * (self.eigenvalues / (self.eigenvalues + start + shift))[:, None]
+        if excess(0.0) > 0:
+            most = 2.0 * math.sqrt(float(size.sum())) / self.radius
+            shift = scipy.optimize.brentq(excess, 0.0, most, xtol=1e-15 * most)
+        return goal * (self.eigenvalues / (start + shift))[:, None]
 
     def squared_norm(self, place: np.ndarray) -> float:
         return float(((place**2).sum(axis=1) / self.eigenvalues).sum())
 
-    def support(self, slopes: np.ndarray) -> float:
-        """The largest value of −Σ β f(x) − (λ/2)‖f‖² over the ball."""
-        inner = self.vectors.T @ slopes
+    def losses(self, f: np.ndarray) -> np.ndarray:
+        """w_t ℓ(y_t, f_t), summed over outputs."""
+        return self.weights * _row_sums(self.loss.value(self.targets, f))
+
+    def dual_value(self, slopes: np.ndarray) -> float:
+        """Fenchel's lower bound at β = slopes (of w ℓ), moved into the domain of the conjugate."""
+        u = slopes / self.weights[:, None]
+        if not self.loss.is_multiclass:
+            low, high = self.loss.domain(self.targets)
+            u = np.clip(u, np.asarray(low), np.asarray(high))
+        conjugates = self.weights * _row_sums(self.loss.conjugate(self.targets, u))
+        # the largest value of −Σ β f(x) − (λ/2)‖f‖² over the ball
+        inner = self.vectors.T @ (u * self.weights[:, None])
         size = math.sqrt(float(((inner**2).sum(axis=1) * self.eigenvalues).sum()))
-        ridge, radius = self.regularization, self.radius
-        if ridge * radius >= size:
-            return size**2 / (2.0 * ridge) if ridge else 0.0
-        return radius * size - 0.5 * ridge * radius**2
+        ridge, norm = self.regularization, self.radius
+        if ridge * norm > size:
+            norm = size / ridge
+        return float(-conjugates.sum()) - norm * size + 0.5 * ridge * norm**2
+
+
+def _row_sums(values: Any) -> np.ndarray:
+    return np.asarray(values).reshape(len(values), -1).sum(axis=1)
 
 
 # ---- the certificate -----------------------------------------------------------------------------

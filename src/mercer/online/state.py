@@ -8,7 +8,7 @@ weights, so that averaging costs nothing beyond a new bump.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -54,9 +54,6 @@ class Rules(NamedTuple):
     policy: int
     size: int  # bumps a budget allows; with FEATURES, how many of them a sample changes
     labels: bool  # whether mistakes are counted
-    jitter: float  # of Project, and two of Merge: see `stream.Tuning`
-    merge_steps: int
-    merge_tolerance: float
 
 
 class State(NamedTuple):
@@ -80,33 +77,25 @@ class State(NamedTuple):
         """The number of bumps, or of features."""
         return int(self.integers[COUNT])
 
-    def copied(self) -> State:
-        return State(*(array.copy() for array in self))
-
     def enlarged(self, capacity: int) -> State:
-        """The same with room for more bumps; what is empty stays empty."""
-        shapes = {
-            "gram": (capacity, capacity),
-            "inverse": (capacity, capacity),
-            "centres": (len(self.centres), capacity),
-        }
+        """The same without a budget and with room for more bumps; what is empty stays empty."""
         changes = {}
-        for name in self._fields[2:]:
+        for name in ("a", "b", "diagonal", "ages", "columns", "centres"):
             array = getattr(self, name)
+            shape = (len(array), capacity) if name == "centres" else (capacity, *array.shape[1:])
             if array.size:
-                changes[name] = padded(array, shapes.get(name, (capacity, *array.shape[1:])))
+                changes[name] = padded(array, shape)
         return self._replace(**changes)
+
+
+NOTHING = np.empty((0, 0))
 
 
 class Block(NamedTuple):
     """Samples that are learned one after the other in one call of the loop."""
 
     values: np.ndarray  # k with the points of the stream and with the samples; or their features
-    known: int  # how many points the stream had before
     diagonal: np.ndarray  # k(x, x), or ‖φ(x)‖²
-    inputs: np.ndarray  # (samples, width): scaled rows where the loop computes the kernel
-    rows: np.ndarray  # (samples, width) where bumps are merged
-    base: np.ndarray  # (samples, outputs): values of a part of f that only shrinks
     targets: np.ndarray  # (samples, outputs)
     weights: np.ndarray
     steps: np.ndarray
@@ -115,10 +104,11 @@ class Block(NamedTuple):
     gradients: np.ndarray  # out: ‖g_t‖²
     norms: np.ndarray  # out: ‖f‖² before learning
     scores: np.ndarray  # out: predictions, where the loss has to be asked from Python
-    given: np.ndarray  # its values and slopes, side by side, once they are known
-
-
-NOTHING = np.empty((0, 0))
+    given: np.ndarray = NOTHING  # its values and slopes, side by side, once they are known
+    known: int = 0  # how many points the stream had before
+    inputs: np.ndarray = NOTHING  # (samples, width): scaled rows where the loop computes the kernel
+    rows: np.ndarray = NOTHING  # (samples, width) where bumps are merged
+    base: np.ndarray = NOTHING  # (samples, outputs): values of a part of f that only shrinks
 
 
 def block_of(
@@ -128,17 +118,12 @@ def block_of(
     weights: np.ndarray,
     steps: np.ndarray,
     averaging: np.ndarray,
-    known: int = 0,
-    inputs: np.ndarray = NOTHING,
-    rows: np.ndarray = NOTHING,
-    base: np.ndarray = NOTHING,
+    **parts: Any,
 ) -> Block:
     """A block with room for what the loop reports."""
-    n = len(targets)
-    out = np.zeros(n), np.zeros(n), np.zeros(n), np.zeros(targets.shape), NOTHING
-    return Block(
-        values, known, diagonal, inputs, rows, base, targets, weights, steps, averaging, *out
-    )
+    losses, gradients, norms = np.zeros((3, len(targets)))
+    reported = losses, gradients, norms, np.zeros(targets.shape)
+    return Block(values, diagonal, targets, weights, steps, averaging, *reported, **parts)
 
 
 def empty_state(

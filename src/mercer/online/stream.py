@@ -23,7 +23,7 @@ from mercer.kernels import Gaussian
 from mercer.kernels.algebra import Scaled
 from mercer.kernels.base import Kernel
 from mercer.kernels.measures import generator
-from mercer.online.algorithm import Algorithm, Tuning
+from mercer.online.algorithm import Algorithm
 from mercer.online.budgets import merged
 from mercer.online.state import (
     AVERAGE_SCALE,
@@ -48,6 +48,12 @@ from mercer.online.state import (
 )
 from mercer.operators import Gram
 from mercer.points import DensePoints, PointSet
+
+BLOCK = 256  # samples whose kernel values are computed at once: enough to use all threads
+BLOCK_BYTES = 1 << 24  # of these kernel values, 16 MB: fewer samples where there are many bumps
+GAUSSIAN_BLOCK = 1 << 14  # where the loop computes the kernel itself: only their rows are copied
+NARROW = 64  # columns beyond which inner products go through BLAS, whose bits depend on the block
+MERGE_PLACES = 9  # that are tried between two bumps under a kernel without a closed form
 
 
 class Samples(NamedTuple):
@@ -81,10 +87,9 @@ class Stream:
     refuses_first = True  # whether a single sample is refused before it changes anything
     passes = 1  # over the first samples
 
-    def __init__(self, kernel: Kernel, points: PointSet, tuning: Tuning) -> None:
-        self.kernel, self.tuning = kernel, tuning
-        self.points = points.slice(0, 0)
-        self.singly = not is_narrow(kernel, points, tuning.narrow)
+    def __init__(self, kernel: Kernel, points: PointSet) -> None:
+        self.kernel, self.points = kernel, points.slice(0, 0)
+        self.singly = not is_narrow(kernel, points)
         self.blocks: list[Recorded] = []
 
     def learn(self, points: PointSet, targets: np.ndarray, weights: np.ndarray) -> None:
@@ -118,12 +123,12 @@ class Stream:
 
     def _copied_state(self) -> Any:
         """A copy of the state, for samples that are refused in the middle of a block."""
-        return type(self.state)(*(array.copy() for array in self.state))
+        return self.state._make(array.copy() for array in self.state)
 
     def _block_length(self) -> int:
         """How many samples the next block has."""
-        room = self.tuning.block_bytes // (8 * (self.count + self.tuning.block))
-        return 1 if self.singly else max(1, min(self.tuning.block, room))
+        room = BLOCK_BYTES // (8 * (self.count + BLOCK))
+        return 1 if self.singly else max(1, min(BLOCK, room))
 
     def _learn_block(self, samples: Samples) -> None:
         raise NotImplementedError
@@ -159,15 +164,12 @@ class Descent(Stream):
 
     state: State
 
-    def __init__(
-        self, kernel: Kernel, algorithm: Algorithm, points: PointSet, tuning: Tuning
-    ) -> None:
-        super().__init__(kernel, points, tuning)
+    def __init__(self, kernel: Kernel, algorithm: Algorithm, points: PointSet) -> None:
+        super().__init__(kernel, points)
         self.algorithm = algorithm
 
     def _begin(self, state: State, policy: int, size: int) -> None:
-        self.state = state
-        self.rules = self.algorithm.rules(policy, size, self.tuning)
+        self.state, self.rules = state, self.algorithm.rules(policy, size)
         self.singly |= self.rules.loss == FOREIGN
 
     def _check(self, samples: Samples) -> None:
@@ -179,10 +181,10 @@ class Descent(Stream):
         from mercer.online.compiled.loop import learn
 
         points, targets, weights, diagonal = samples
-        n, first = len(targets), self.rounds + 1
-        steps, shares = self.algorithm.steps(first, n), self.algorithm.shares(first, n)
+        algorithm, n, first = self.algorithm, len(targets), self.rounds + 1
+        steps, shares = algorithm.steps(first, n), algorithm.shares(first, n)
         block = block_of(values, diagonal, targets, weights, steps, shares, **parts)
-        rules = self.algorithm.compiled(self.rules)
+        rules = algorithm.compiled(self.rules)
         if rules.loss == FOREIGN:  # a block of one: predict, ask, learn
             learn(self.state, block, rules)
             block = block._replace(given=self._asked(block))
@@ -191,7 +193,7 @@ class Descent(Stream):
                 f"the loss or its slope is not finite at sample {self.rounds + 1} of the stream: "
                 "the steps are too long for it. Shorten them; the model is as it was before."
             )
-        if self.algorithm.record:
+        if algorithm.record:
             reported = block.losses, block.gradients, block.norms
             self.blocks.append(Recorded(points, targets, weights, *reported))
 
@@ -249,18 +251,12 @@ class Expansion(Descent):
     """f = Σ a_j k(c_j, ·): the bumps, and what a budget makes of them."""
 
     def __init__(
-        self,
-        kernel: Kernel,
-        algorithm: Algorithm,
-        points: PointSet,
-        outputs: int,
-        tuning: Tuning = Tuning(),  # noqa: B008
+        self, kernel: Kernel, algorithm: Algorithm, points: PointSet, outputs: int
     ) -> None:
-        super().__init__(kernel, algorithm, points, tuning)
+        super().__init__(kernel, algorithm, points)
         self.amplitude, self.scales = _gaussian_scales(kernel, points)
-        budget, policy = algorithm.budget, UNBOUNDED
-        if budget is not None:
-            policy = budget.policy
+        budget = algorithm.budget
+        policy = UNBOUNDED if budget is None else budget.policy
         if policy == MERGING and not isinstance(points, DensePoints):
             policy = PROJECTION
         elif policy == MERGING and self.scales is None:
@@ -268,7 +264,7 @@ class Expansion(Descent):
         self.singly = not self.in_loop and (policy == ON_HOST or self.singly)
         size = 0 if budget is None else int(budget.size)
         state = empty_state(
-            size + 1 if size else tuning.block,
+            size + 1 if size else BLOCK,
             outputs,
             policy,
             averaged=algorithm.averaging is not None,
@@ -299,8 +295,8 @@ class Expansion(Descent):
         super()._check(samples)
 
     def _block_length(self) -> int:
-        if self.in_loop and self.rules.policy != UNBOUNDED:
-            return self.tuning.gaussian_block
+        if self.in_loop and not self.singly and self.rules.policy != UNBOUNDED:
+            return GAUSSIAN_BLOCK
         return super()._block_length()
 
     def _learn_block(self, samples: Samples) -> None:
@@ -329,8 +325,7 @@ class Expansion(Descent):
         """Merge two bumps where there is one too many, under a kernel without a closed form."""
         if self.rules.policy == ON_HOST and self.count > self.rules.size:
             assert isinstance(self.points, DensePoints)
-            places = self.tuning.merge_places
-            points, state = merged(self.kernel, self.points, self.state, places)
+            points, state = merged(self.kernel, self.points, self.state, MERGE_PLACES)
             self.__dict__.update(points=points, state=state)
 
     @property
@@ -358,14 +353,14 @@ def _gaussian_scales(kernel: Kernel, points: PointSet) -> tuple[float, np.ndarra
     return amplitude, np.broadcast_to(math.sqrt(0.5) / lengthscale, (points.width,))
 
 
-def is_narrow(kernel: Kernel, points: PointSet, columns: int) -> bool:
+def is_narrow(kernel: Kernel, points: PointSet) -> bool:
     """Whether the value of a pair does not depend on the block it is computed in."""
     expression = kernel.expression()
     if expression is None or type(points) is not DensePoints or points.mapped:
         return False
     return not any(
         number.view.matrix is not None
-        or (number.kind in BILINEAR_KINDS and points.width_of(number.view) > columns)
+        or (number.kind in BILINEAR_KINDS and points.width_of(number.view) > NARROW)
         for number in numbers_of(expression)
     )
 

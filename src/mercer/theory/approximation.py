@@ -28,9 +28,7 @@ def approximation_error(weights: Any, coefficients: Any, regularization: float) 
     """
     check_nonnegative("approximation_error", "regularization", regularization)
     q, squares = checked_pair(weights, coefficients)
-    lost = np.where(q > 0, 0.0 if regularization == 0 else 1.0, 1.0)
-    positive = q > 0
-    lost[positive] = regularization / (q[positive] + regularization)
+    lost = np.divide(regularization, q + regularization, out=np.ones_like(q), where=q > 0)
     return float((squares * lost).sum())
 
 
@@ -124,9 +122,8 @@ def on_torus(kernel: Any, coefficients: Any, regularization: float) -> float:
     answer = laws.fourier_weights(kernel, len(sizes) - 1)
     if not answer.yes:
         raise ValueError(f"{kernel!r} has no Fourier weights: {answer.because}.")
-    both = np.concatenate([[sizes[0]], np.repeat(sizes[1:], 2)])
-    weights = np.concatenate([[answer.payload[0]], np.repeat(answer.payload[1:], 2)])
-    return approximation_error(weights, both, regularization)
+    both = np.arange(1, 2 * len(sizes)) // 2  # frequencies 0, 1, −1, 2, −2, …
+    return approximation_error(answer.payload[both], sizes[both], regularization)
 
 
 def on_line(
@@ -184,8 +181,8 @@ def gaussian_bound(
     >>> round(gaussian_bound(lengthscale=1.0, smoothness=1.0, size=1.0, regularization=1e-12), 3)
     0.034
     """
-    for name, value in (("lengthscale", lengthscale), ("smoothness", smoothness)):
-        check_positive("gaussian_bound", name, value)
+    check_positive("gaussian_bound", "lengthscale", lengthscale)
+    check_positive("gaussian_bound", "smoothness", smoothness)
     check_nonnegative("gaussian_bound", "size", size)
     check_positive("gaussian_bound", "regularization", regularization)
     top = lengthscale * math.sqrt(2.0 * math.pi)

@@ -72,11 +72,10 @@ def deviation_on_ball(
     >>> round(deviation_on_ball(1.0, 2.0, 1.0, 10_000), 4)
     0.0767
     """
-    _check("deviation_on_ball", loss_at_zero=loss_at_zero)
-    check_between("deviation_on_ball", "probability", probability, 0.0, 1.0)
+    _check("deviation_on_ball", loss_at_zero=loss_at_zero, probability=probability)
     largest = loss_at_zero + lipschitz * norm * radius
-    tail = math.sqrt(math.log(1.0 / (1.0 - probability)) / (2 * samples))
-    return estimation_error(lipschitz, norm, radius, samples) + largest * tail
+    error = estimation_error(lipschitz, norm, radius, samples)
+    return error + largest * _tail(probability, samples)
 
 
 def deviation(
@@ -97,7 +96,7 @@ def deviation(
     >>> deviation(1.0, 3.0, 1.0, 10_000) > deviation_on_ball(1.0, 4.0, 1.0, 10_000)
     True
     """
-    check_between("deviation", "probability", probability, 0.0, 1.0)
+    _check("deviation", probability=probability)
     ball, share = ball_around(norm, smallest)
     holds = 1.0 - (1.0 - probability) * share
     return deviation_on_ball(lipschitz, ball, radius, samples, loss_at_zero, holds)
@@ -109,8 +108,7 @@ def ball_around(norm: float, smallest: float = 1.0) -> tuple[float, float]:
     >>> ball_around(3.0)
     (4.0, 0.08333333333333333)
     """
-    check_positive("ball_around", "smallest", smallest)
-    _check("ball_around", norm=norm)
+    _check("ball_around", smallest=smallest, norm=norm)
     j = max(0, math.ceil(math.log2(norm / smallest))) if norm > smallest else 0
     return smallest * 2.0**j, 1.0 / ((j + 1) * (j + 2))
 
@@ -152,7 +150,7 @@ def stability(lipschitz: float, radius: float, regularization: float, samples: i
     0.1
     """
     _check("stability", lipschitz=lipschitz, radius=radius, samples=samples)
-    check_positive("stability", "regularization", regularization)
+    _check("stability", regularization=regularization)
     return 2.0 * (lipschitz * radius) ** 2 / (regularization * samples)
 
 
@@ -168,7 +166,7 @@ def largest_norm(
     2.0
     """
     _check("largest_norm", lipschitz=lipschitz, radius=radius, loss_at_zero=loss_at_zero)
-    check_positive("largest_norm", "regularization", regularization)
+    _check("largest_norm", regularization=regularization)
     by_slope = lipschitz * radius / regularization
     return min(by_slope, math.sqrt(2.0 * loss_at_zero / regularization))
 
@@ -190,12 +188,11 @@ def stability_deviation(
     >>> round(stability_deviation(1.0, 1.0, 1.0, 10_000), 4)
     0.0736
     """
-    check_between("stability_deviation", "probability", probability, 0.0, 1.0)
+    _check("stability_deviation", probability=probability)
     gamma = stability(lipschitz, radius, regularization, samples)
     norm = largest_norm(lipschitz, radius, regularization, loss_at_zero)
     largest = loss_at_zero + lipschitz * radius * norm
-    tail = math.sqrt(math.log(1.0 / (1.0 - probability)) / (2 * samples))
-    return gamma + (2 * samples * gamma + largest) * tail
+    return gamma + (2 * samples * gamma + largest) * _tail(probability, samples)
 
 
 def excess_risk(lipschitz: float, radius: float, samples: int, approximation: Any) -> float:
@@ -223,8 +220,7 @@ def regret_of_constant_step(radius: float, step: float, gradients: Any) -> float
     >>> regret_of_constant_step(radius=2.0, step=0.2, gradients=[1.0] * 100)
     20.0
     """
-    check_nonnegative("regret_of_constant_step", "radius", radius)
-    check_positive("regret_of_constant_step", "step", step)
+    _check("regret_of_constant_step", radius=radius, step=step)
     squares = float(np.square(np.asarray(gradients, np.float64)).sum())
     return radius**2 / (2.0 * step) + 0.5 * step * squares
 
@@ -238,7 +234,7 @@ def regret_of_inverse_steps(regularization: float, gradients: Any) -> float:
     >>> regret_of_inverse_steps(regularization=0.5, gradients=[1.0, 1.0])
     1.5
     """
-    check_positive("regret_of_inverse_steps", "regularization", regularization)
+    _check("regret_of_inverse_steps", regularization=regularization)
     squares = np.square(np.asarray(gradients, np.float64))
     return float((squares / (2.0 * regularization * np.arange(1, len(squares) + 1))).sum())
 
@@ -271,10 +267,8 @@ def online_deviation(samples: int, largest: float = 1.0, probability: float = 0.
     >>> round(online_deviation(10_000), 4)
     0.0122
     """
-    check_count("online_deviation", "samples", samples)
-    check_nonnegative("online_deviation", "largest", largest)
-    check_between("online_deviation", "probability", probability, 0.0, 1.0)
-    return largest * math.sqrt(math.log(1.0 / (1.0 - probability)) / (2 * samples))
+    _check("online_deviation", samples=samples, largest=largest, probability=probability)
+    return largest * _tail(probability, samples)
 
 
 def random_features_error(
@@ -302,16 +296,23 @@ def random_features_error(
     >>> round(random_features_error(1000), 3)
     0.086
     """
-    check_count("random_features_error", "features", features)
-    check_count("random_features_error", "pairs", pairs)
-    check_between("random_features_error", "probability", probability, 0.0, 1.0)
-    check_nonnegative("random_features_error", "diagonal", diagonal)
+    _check("random_features_error", features=features, pairs=pairs)
+    _check("random_features_error", probability=probability, diagonal=diagonal)
     return diagonal * math.sqrt(2.0 * math.log(2.0 * pairs / (1.0 - probability)) / features)
+
+
+def _tail(probability: float, samples: int) -> float:
+    """√(log(1/δ)/(2n)), δ = 1 − probability."""
+    return math.sqrt(math.log(1.0 / (1.0 - probability)) / (2 * samples))
 
 
 def _check(owner: str, **numbers: Any) -> None:
     for name, value in numbers.items():
-        if name == "samples":
+        if name in ("samples", "features", "pairs"):
             check_count(owner, name, value)
+        elif name == "probability":
+            check_between(owner, name, value, 0.0, 1.0)
+        elif name in ("regularization", "step", "smallest"):
+            check_positive(owner, name, value)
         else:
             check_nonnegative(owner, name, value)

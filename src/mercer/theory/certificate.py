@@ -11,7 +11,7 @@ import numpy as np
 from mercer.checks import check_between, check_positive
 from mercer.functions import RKHSFunction
 from mercer.kernels import laws
-from mercer.losses import Hinge, Logistic, Loss, Squared
+from mercer.losses import Hinge, Logistic, Squared
 from mercer.operators import Gram
 from mercer.solvers.solution import Asked, Solution
 from mercer.theory import bounds
@@ -142,7 +142,6 @@ def certify(
             'chosen names what was chosen on the samples: write chosen=["kernel"], '
             f'chosen=["regularization"] or both; got {chosen!r}.'
         )
-    target_bound = largest_target if target_bound is None else target_bound
     asked = solution.asked
     statements = [
         Statement("objective", solution.objective, "Mean loss and penalty at f."),
@@ -151,8 +150,7 @@ def certify(
     if asked is None or np.ndim(function.coefficients) != 1:
         reason = "Only for one output and the penalty (λ/2)‖f‖² bounds are known here."
         return Certificate((*statements, Statement("risk", None, reason)))
-    targets = target_bound, largest_target
-    facts = _Facts.of(function, solution, asked, targets, frozenset(chosen))
+    facts = _Facts(function, solution, asked, target_bound, largest_target, chosen)
     statements += [
         Statement("norm", facts.norm, "‖f‖ in the space of the kernel."),
         Statement("mean loss", facts.mean_loss, f"{asked.loss!r} on the {asked.rows} samples."),
@@ -162,51 +160,30 @@ def certify(
     return Certificate((*statements, *_risk(facts, probability)))
 
 
-@dataclass(frozen=True)
 class _Facts:
     """The numbers on which the bounds depend."""
 
-    asked: Asked
-    norm: float
-    intercept: float
-    mean_loss: float
-    gap: float
-    radius: float
-    radius_known: bool
-    targets: float | None
-    targets_hold: bool | None
-    chosen: frozenset[str]
-
-    @classmethod
-    def of(
-        cls,
+    def __init__(
+        self,
         function: RKHSFunction,
         solution: Solution,
         asked: Asked,
-        targets: tuple[float | None, float | None],
-        chosen: frozenset[str],
-    ) -> _Facts:
-        bound, largest = targets
-        norm = float(function.norm())
-        answer = laws.bounded(function.kernel)
-        known = answer.yes and answer.payload is not None
-        seen = float(np.max(np.asarray(function.kernel.diagonal(function.points.host()))))
-        return cls(
-            asked,
-            norm,
-            float(solution.intercept),
-            solution.objective - 0.5 * asked.regularization * norm**2,
-            solution.gap,
-            math.sqrt(float(answer.payload) if known else seen),
-            known,
-            bound,
-            None if bound is None or largest is None else largest <= bound,
-            chosen,
-        )
-
-    @property
-    def loss(self) -> Loss:
-        return self.asked.loss
+        target_bound: float | None,
+        largest_target: float | None,
+        chosen: Collection[str],
+    ) -> None:
+        self.asked, self.loss, self.chosen = asked, asked.loss, frozenset(chosen)
+        self.norm, self.intercept = float(function.norm()), float(solution.intercept)
+        self.mean_loss = solution.objective - 0.5 * asked.regularization * self.norm**2
+        self.gap = solution.gap
+        known = laws.bounded(function.kernel)
+        self.radius_known = bool(known.yes and known.payload is not None)
+        seen = function.kernel.diagonal(function.points.host())
+        self.radius = math.sqrt(float(known.payload if self.radius_known else np.max(seen)))
+        self.targets = largest_target if target_bound is None else target_bound
+        self.targets_hold = None
+        if self.targets is not None and largest_target is not None:
+            self.targets_hold = largest_target <= self.targets
 
     def at_zero(self) -> float | None:
         """ℓ₀ ≥ ℓ(y, 0) for all targets."""
@@ -227,21 +204,16 @@ class _Facts:
         """The assumptions of all bounds; `fixed` choices must not depend on the samples."""
         names = "the kernel and λ were" if "regularization" in fixed else "the kernel was"
         of_kernel = "for all x" if self.radius_known else "at all x, as at the centres of f"
-        given = (
-            ()
-            if self.targets is None
-            else (Assumption(f"|y| ≤ {self.targets:.4g}", self.targets_hold),)
-        )
-        return (
+        broken = False if self.chosen.intersection(fixed) else None
+        common = (
             Assumption("the samples are independent, and new ones are of the same distribution"),
-            Assumption(
-                f"{names} chosen without the samples",
-                False if self.chosen.intersection(fixed) else None,
-            ),
+            Assumption(f"{names} chosen without the samples", broken),
             Assumption(f"√k(x, x) ≤ {self.radius:.4g} {of_kernel}", self.radius_known or None),
             Assumption("all samples have the same weight", self.asked.equal_weights),
-            *given,
         )
+        if self.targets is None:
+            return common
+        return (*common, Assumption(f"|y| ≤ {self.targets:.4g}", self.targets_hold))
 
 
 def _risk(facts: _Facts, probability: float) -> list[Statement]:
@@ -307,20 +279,16 @@ def _by_stability(facts: _Facts, zero: float, probability: float) -> list[Statem
             "inf over f of R(f) + (λ/2)‖f‖².",
             facts.common(),
         ),
-        Statement(
-            "regularised optimum",
-            None,
-            "It depends on the unknown target f*.",
-        ),
+        Statement("regularised optimum", None, "It depends on the unknown target f*."),
     ]
 
 
 def _error_rate(facts: _Facts, statements: list[Statement]) -> Statement:
     """The share of wrong signs, which the loss over its value at margin 0 bounds."""
-    best = min((s for s in statements if s.name.startswith("risk") and s.value is not None),
-               key=lambda s: float(s.value or 0.0))  # fmt: skip
+    risks = {s.value: s for s in statements if s.name.startswith("risk") and s.value is not None}
+    best = risks[min(risks)]
     at_margin_zero = float(facts.loss.value(np.array([1.0]), np.zeros(1))[0])
-    value = min(1.0, float(best.value or 0.0) / at_margin_zero)
+    value = min(1.0, min(risks) / at_margin_zero)
     meaning = f"The share of new samples that are misclassified is at most so large; {best.name}."
     return Statement("error rate", value, meaning, best.assumptions)
 

@@ -61,7 +61,7 @@ def learn(state, block, rules):  # type: ignore[no-untyped-def]  # noqa: C901
     sizes, rows, block_rows = state.diagonal, state.rows, block.rows
     kernel, inputs, diagonal, base = block.values, block.inputs, block.diagonal, block.base
     targets, weights, steps, averaging = block.targets, block.weights, block.steps, block.averaging
-    reported = block.losses, block.gradients, block.norms
+    costs, gradients, norms = block.losses, block.gradients, block.norms
     ridge, policy, size = rules.regularization, rules.policy, rules.size
     kind, address, numbers, share = (
         rules.loss, rules.loss_address, rules.loss_numbers, rules.share,
@@ -84,23 +84,20 @@ def learn(state, block, rules):  # type: ignore[no-untyped-def]  # noqa: C901
                 return t
         else:
             losses(kind, address, numbers, share, reals[OFFSET], targets, t, f, values, slope)
-        square, product, value = totals(values, slope, f)
+        square, product, value = 0.0, 0.0, 0.0  # ‖ℓ'‖², ⟨ℓ', f⟩ and ℓ
+        for o in range(outputs):
+            square += slope[o] * slope[o]
+            product += slope[o] * f[o]
+            value += values[o]
         if not (math.isfinite(square) and math.isfinite(value)):
             return t
-        mistake = rules.labels and not right(targets, t, f)
-        record(
-            reals,
-            integers,
-            reported,
-            t,
-            weight,
-            value,
-            square,
-            product,
-            diagonal[t],
-            ridge,
-            mistake,
-        )
+        costs[t], norms[t] = weight * value, reals[SQUARED_NORM]
+        own = weight * weight * square * diagonal[t]
+        gradients[t] = own + ridge * (2.0 * weight * product + ridge * reals[SQUARED_NORM])
+        reals[LOSS_SUM] += weight * value
+        reals[GRADIENTS] += own
+        integers[ROUNDS] += 1
+        integers[MISTAKES] += rules.labels and not right(targets, t, f)
         if len(b):
             reals[AVERAGE_SCALE] += averaging[t] * reals[SCALE]
             reals[AVERAGE_WEIGHT] += averaging[t]
@@ -134,12 +131,12 @@ def learn(state, block, rules):  # type: ignore[no-untyped-def]  # noqa: C901
         if policy == MERGING:
             copy_row(rows, slot, block_rows, t)
         elif bounded and policy != OLDEST:
-            keep_more(state, block, t, slot, row, rules)
+            keep_more(state, block, t, slot, row, policy)
         if bounded and slot >= size:
             if policy == OLDEST:  # the quickest budgets go without a look into the tuples
                 drop(integers, a, b, sizes, ages, columns, centres, least(ages, size + 1))
             elif policy == MERGING:
-                merge(integers, a, b, sizes, ages, columns, centres, rows, rules)
+                merge(integers, a, b, sizes, ages, columns, centres, rows)
             else:
                 maintain(state, rules)
     return len(targets)
@@ -168,31 +165,6 @@ def answered(block, t, f, values, slope):  # type: ignore[no-untyped-def]
         else:
             values[o], slope[o] = block.given[t, o], block.given[t, len(f) + o]
     return len(block.given) > 0
-
-
-@inner
-def totals(values, slope, f):  # type: ignore[no-untyped-def]
-    """‖ℓ'‖², ⟨ℓ', f⟩ and ℓ."""
-    square, product, value = 0.0, 0.0, 0.0
-    for o in range(len(f)):
-        square += slope[o] * slope[o]
-        product += slope[o] * f[o]
-        value += values[o]
-    return square, product, value
-
-
-@inner
-def record(reals, integers, reported, t, weight, value, square, product, size, ridge, mistake):  # type: ignore[no-untyped-def]
-    """Record the loss of a prediction, before the sample is learned."""
-    costs, gradients, norms = reported
-    costs[t] = weight * value
-    norms[t] = reals[SQUARED_NORM]
-    own = weight * weight * square * size
-    gradients[t] = own + ridge * (2.0 * weight * product + ridge * reals[SQUARED_NORM])
-    reals[LOSS_SUM] += weight * value
-    reals[GRADIENTS] += own
-    integers[ROUNDS] += 1
-    integers[MISTAKES] += 1 if mistake else 0
 
 
 @inner
