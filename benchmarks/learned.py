@@ -22,7 +22,7 @@ from benchmarks.measure import (
 from mercer import KernelRidge, LearnedKernelRegressor
 from mercer.kernels import Exponential, Gaussian
 from mercer.learning import GradientRounds, MarginalLikelihood, Metric
-from mercer.learning.gradients import average_outer_product
+from mercer.learning.metric import average_outer_product
 
 OURS = peers.OURS
 
