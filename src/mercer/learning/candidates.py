@@ -101,12 +101,9 @@ def raced(
     dense = Neighbourhoods.serve(sample, settings.rows)
     if dense and whole is not None:
         settings = replace(settings, time_limit=SAMPLED * whole)
-    short = _shorter(settings, len(y), len(candidates) + len(transforms))
-    first = [
-        replace(short, form=form).learn(kernel, X, y, weights)
-        for kernel, form in candidates
-        if len(candidates) > 1 or transforms
-    ]
+    short, first = _shorter(settings, len(y), len(candidates) + len(transforms)), []
+    if len(candidates) > 1 or transforms:
+        first = [replace(short, form=form).learn(k, X, y, weights) for k, form in candidates]
     race = Race(candidates, np.array(list(map(judged, first)) or [0.0]))
     finalists = race.finalists
     if transforms:
@@ -114,13 +111,10 @@ def raced(
         if winner is not None and race.transform is not None:
             y, first, finalists = race.transform.forward(y), [winner], finalists[:1]
             sample = Sample.of(sample.points, y, weights)
-    # a sample of more rows would tell little of what neighbourhoods tell
-    if dense and first:
-        best = min(first, key=judged)
-    else:
-        best = min(
-            _finals(finalists, settings, X, y, weights, begun, bool(first)) or first, key=judged
-        )
+    learned = first
+    if not (dense and first):  # else neighbourhoods tell what more rows would not
+        learned = _finals(finalists, settings, X, y, weights, begun, bool(first)) or first
+    best = min(learned, key=judged)
     if dense:
         around = Neighbourhoods(sample, settings.random_state)
         rest = math.inf if whole is None else whole - (time.perf_counter() - begun)
