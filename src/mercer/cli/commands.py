@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import json
 import os
 import signal
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -59,22 +61,11 @@ def fit(options: Any) -> None:
 
 
 def _print_fit(model: FittedModel, options: Any, report: Any, seconds: float) -> None:
-    record = model.record_
+    record, written = model.record_, None if report is None else str(report)
     if options.json:
-        _print_json(
-            {
-                "model": str(options.output),
-                "report": None if report is None else str(report),
-                "task": record.task,
-                "target": record.target,
-                "rows": record.rows,
-                "scores": record.scores,
-                "certificate": record.figures,
-                "code": record.code,
-                "seconds": round(seconds, 2),
-                "parts": record.seconds,
-            }
-        )
+        times = {"seconds": round(seconds, 2), "parts": record.seconds}
+        files = {"model": str(options.output), "report": written}
+        _print_json(files | _described(model) | times)
         return
     print(
         f"{record.task} of {record.target!r}: {record.rows:,} rows, {len(record.columns)} columns"
@@ -88,6 +79,21 @@ def _print_fit(model: FittedModel, options: Any, report: Any, seconds: float) ->
     print(f"in {seconds:.1f} s")
 
 
+def _described(model: FittedModel) -> dict[str, Any]:
+    """What is known of a model, as plain values."""
+    record = model.record_
+    return {
+        "task": record.task,
+        "target": record.target,
+        "rows": record.rows,
+        "kernel": repr(model.model_.kernel_),
+        "scores": record.scores,
+        "certificate": record.figures,
+        "importance": record.importance,
+        "code": record.code,
+    }
+
+
 def predict(options: Any) -> None:
     """Predictions as CSV: with intervals for numbers, probabilities for classes."""
     model = _model(options.model)
@@ -99,14 +105,11 @@ def predict(options: Any) -> None:
     if options.json:
         _print_json({name: np.asarray(values).tolist() for name, values in columns.items()})
         return
-    lines = [",".join(map(_quoted, columns))]
-    lines += [",".join(map(_quoted, row)) for row in zip(*columns.values(), strict=True)]
-    text = "\n".join(lines) + "\n"
     if not options.output:
-        sys.stdout.write(text)
+        sys.stdout.write(csv_of(columns))
         return
-    write_whole(options.output, text.encode())
-    print(f"{len(lines) - 1:,} predictions in {options.output}", file=sys.stderr)
+    write_whole(options.output, csv_of(columns).encode())
+    print(f"{row_count(columns):,} predictions in {options.output}", file=sys.stderr)
 
 
 def _predictions(model: Any, table: Any, level: float, notify: Any = None) -> dict[str, Any]:
@@ -129,31 +132,15 @@ def _predictions(model: Any, table: Any, level: float, notify: Any = None) -> di
     return columns
 
 
-def _quoted(value: Any) -> str:
-    text = f"{value:.10g}" if isinstance(value, (float, np.floating)) else str(value)
-    return f'"{text.replace(chr(34), chr(34) * 2)}"' if any(c in text for c in ',"\n') else text
-
-
 def explain(options: Any) -> None:
     """Describe a model and its errors."""
     model = _model(options.model)
     if options.report:
         _reported(model, options.report)
-    if not options.json:
+    if options.json:
+        _print_json(_described(model))
+    else:
         print(model.explain())
-        return
-    record = model.record_
-    _print_json(
-        {
-            "task": record.task,
-            "target": record.target,
-            "kernel": repr(model.model_.kernel_),
-            "scores": record.scores,
-            "certificate": record.figures,
-            "importance": record.importance,
-            "code": record.code,
-        }
-    )
 
 
 def compare(options: Any) -> None:
@@ -240,6 +227,21 @@ def _reported(model: Any, path: str) -> Path | None:
     except ImportError:
         print("mercer: the report takes matplotlib: pip install 'mercer[cli]'", file=sys.stderr)
         return None
+
+
+def csv_of(columns: Mapping[str, Any]) -> str:
+    """A table as CSV, numbers with ten digits; what is missing is empty."""
+
+    def written(value: Any) -> str:
+        if not isinstance(value, (float, np.floating)):
+            return str(value)
+        return "" if np.isnan(value) else f"{value:.10g}"
+
+    file = io.StringIO()
+    rows = csv.writer(file, lineterminator="\n")
+    rows.writerow(columns)
+    rows.writerows(map(written, row) for row in zip(*columns.values(), strict=True))
+    return file.getvalue()
 
 
 def _print_json(value: Any) -> None:

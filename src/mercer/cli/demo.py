@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from sklearn.datasets import load_diabetes, load_digits
 
-from mercer.cli.commands import check_writable
+from mercer.cli.commands import check_writable, csv_of
 from mercer.cli.main import run_command
 from mercer.persistence.container import write_whole
 
@@ -43,9 +43,7 @@ def demo(options: Any) -> None:
     folder = Path(options.folder)
     check_writable(str(folder / "diabetes.csv"))
     for name, table in {"diabetes": diabetes(), "digits": digits()}.items():
-        lines = [",".join(table)]
-        lines += [",".join(map(_cell, row)) for row in zip(*table.values(), strict=True)]
-        write_whole(folder / f"{name}.csv", ("\n".join(lines) + "\n").encode())
+        write_whole(folder / f"{name}.csv", csv_of(table).encode())
     flags = [flag for flag in ("--json", "--quiet") if getattr(options, flag[2:])]
     for line in (
         "fit diabetes.csv --target progression --time 8s -o diabetes.mercer --report diabetes.html",
@@ -59,9 +57,3 @@ def demo(options: Any) -> None:
         run_command([*words, *flags])
     if not options.json:
         print(f"\nreports worth a look: {folder / 'diabetes.html'} and {folder / 'digits.html'}")
-
-
-def _cell(value: Any) -> str:
-    if isinstance(value, str):
-        return value
-    return "" if np.isnan(value) else f"{value:g}"
