@@ -29,52 +29,22 @@ from mercer.workflow.refining import descended, learned_metric, settled
 from mercer.workflow.search import ALPHAS, Limit, Search, Trial
 from mercer.workflow.targets import Target
 
-
-@dataclass(frozen=True)
-class Tuning:
-    """Sizes and times of the choice of a model.
-
-    Parameters
-    ----------
-    exact_rows : int
-        Rows up to which f is sought on all of them: K takes 0.6 GB in float32.
-    least_centres : int
-        Centres that are taken however short the time is.
-    searched_rows : int
-        Rows on which kernels are compared.
-    short : float
-        Seconds that the fits may take in any case.
-    fits : float
-        Fits that follow the choice, in units of one to all rows: to the rows that are not held out,
-        to parts of them, to all rows.
-    in_float64 : float
-        Time of a factorisation in float32 and another in float64, relative to the first alone.
-    doubtful : float
-        Ridge from which on the second one may be needed.
-    searching, learning, descending : float
-        Shares of the time that is left: for the search, for the metric, for lengthscales.
-    strengths : tuple of float
-        C of logistic regression times α of least squares: its curvature is at most 1/4, that of the
-        square 1, and where labels are certain far less.
-    most_strength : float
-        C beyond which logistic regression takes long, and changes little.
-    """
-
-    exact_rows: int = 12_000
-    least_centres: int = 500
-    searched_rows: int = 4_000
-    short: float = 5.0
-    fits: float = 3.0
-    in_float64: float = 3.0
-    doubtful: float = 1e-6
-    searching: float = 0.45
-    learning: float = 0.5
-    descending: float = 0.5
-    strengths: tuple[float, ...] = (1.0, 6.0, 40.0)
-    most_strength: float = 1e3
-
-
-TUNING = Tuning()
+EXACT_ROWS = 12_000  # up to which f is sought on all rows: K takes 0.6 GB in float32
+LEAST_CENTRES = 500  # that are taken however short the time is
+SEARCHED_ROWS = 4_000  # on which kernels are compared
+SHORT = 5.0  # seconds that the fits may take in any case
+FITS = 3.0
+"""Fits that follow the choice, in units of one to all rows: to the rows that are not held out, to
+parts of them, to all rows."""
+DOUBTFUL, IN_FLOAT64 = 1e-6, 3.0
+"""A ridge so small that a factorisation in float32 may have to be done again in float64, and the
+time of both, relative to the first alone."""
+SEARCHING, LEARNING, DESCENDING = 0.45, 0.5, 0.5
+"""Shares of the time that is left: for the search, for the metric, for lengthscales."""
+STRENGTHS = (1.0, 6.0, 40.0)
+"""C of logistic regression times α of least squares: its curvature is at most 1/4, that of the
+square 1, and where labels are certain far less."""
+MOST_STRENGTH = 1e3  # C beyond which logistic regression takes long, and changes little
 
 
 @dataclass(frozen=True, eq=False)
@@ -134,8 +104,8 @@ class Choice:
 
 def choose(training: Any, known: Target, plan: Plan) -> Choice:
     """Choose, and leave time for the fits that follow."""
-    few = take_rows(training, slice(0, TUNING.searched_rows))
-    target = known.take(slice(0, TUNING.searched_rows))
+    few = take_rows(training, slice(0, SEARCHED_ROWS))
+    target = known.take(slice(0, SEARCHED_ROWS))
     encodings = {
         numbers: TableEncoder(numbers=numbers).fit(few).transform(few)
         for numbers in ("standard", "rank")
@@ -146,7 +116,7 @@ def choose(training: Any, known: Target, plan: Plan) -> Choice:
     search = Search(
         encodings,
         targets,
-        limit.share(TUNING.searching),
+        limit.share(SEARCHING),
         lambda text, done: plan.report(text, 0.05 + 0.2 * done),
         loss=None if target.classes is None else target.loss,
     )
@@ -182,14 +152,14 @@ def _refined(
     """Better trials, each made of the last one."""
     trial, rows, seed = start, row_count(training), plan.random_state
     plan.report("learning a metric", 0.25)
-    better = learned_metric(trial, Z, some, limit.share(TUNING.learning), seed)
+    better = learned_metric(trial, Z, some, limit.share(LEARNING), seed)
     if better is not None:
         yield (trial := better)
     plan.report("lengthscales by slopes", 0.36)
-    better = descended(trial, Z, some, limit.share(TUNING.descending), seed)
+    better = descended(trial, Z, some, limit.share(DESCENDING), seed)
     if better is not None:
         yield (trial := better)
-    if len(Z) < rows <= TUNING.exact_rows and plan.device is None:
+    if len(Z) < rows <= EXACT_ROWS and plan.device is None:
         plan.report("the best kernel on all rows", 0.43)
         every = TableEncoder(numbers=trial.numbers).fit(training).transform(training)
         better = settled(trial, every, known, limit)
@@ -199,9 +169,9 @@ def _refined(
 
 def _share(Z: np.ndarray, rows: int, outputs: int, plan: Plan) -> float:
     """The share of the time for trying kernels: more where the fits that follow are quick."""
-    if rows > TUNING.exact_rows:
+    if rows > EXACT_ROWS:
         return 0.4
-    fits = TUNING.fits * Size(Gaussian(), TUNING.doubtful, Z, rows, outputs, plan).seconds()
+    fits = FITS * Size(Gaussian(), DOUBTFUL, Z, rows, outputs, plan).seconds()
     return max(0.4, 0.7 - fits / max(plan.limit.left, fits))
 
 
@@ -244,28 +214,28 @@ class Size:
 
     def centres(self) -> int | None:
         """None for all rows, or as many as there is time for."""
-        few = self.rows <= TUNING.exact_rows
+        few = self.rows <= EXACT_ROWS
         if few and (self.plan.device is not None or self.in_time()):
             return None
         count = int(min(max(2 * self.rows**0.5, 1000), 3000))
-        while self.plan.device is None and count > TUNING.least_centres and not self.in_time(count):
-            count = max(round(0.7 * count), TUNING.least_centres)
+        while self.plan.device is None and count > LEAST_CENTRES and not self.in_time(count):
+            count = max(round(0.7 * count), LEAST_CENTRES)
         return min(count, self.rows)
 
     def fitted_rows(self) -> int:
         """All rows, or as many as there is time for on the fewest centres."""
-        if self.plan.device is not None or self.rows <= TUNING.exact_rows:
+        if self.plan.device is not None or self.rows <= EXACT_ROWS:
             return self.rows
-        share = self.seconds_left() / (TUNING.fits * self.seconds(TUNING.least_centres))
-        return max(min(self.rows, int(share * self.rows)), TUNING.exact_rows)
+        share = self.seconds_left() / (FITS * self.seconds(LEAST_CENTRES))
+        return max(min(self.rows, int(share * self.rows)), EXACT_ROWS)
 
     def in_time(self, centres: int | None = None) -> bool:
         """Whether the fits that follow end before the limit."""
-        return TUNING.fits * self.seconds(centres) <= self.seconds_left()
+        return FITS * self.seconds(centres) <= self.seconds_left()
 
     def seconds_left(self) -> float:
         """For the fits that follow; some in any case."""
-        return max(self.plan.limit.left, TUNING.short)
+        return max(self.plan.limit.left, SHORT)
 
     def seconds(self, centres: int | None = None) -> float:
         """Approximate seconds of a ridge fit to all rows on this machine."""
@@ -273,7 +243,7 @@ class Size:
             self.kernel, self._points, outputs=self.outputs, centres=centres, ridge=self.alpha
         ).chosen
         again = centres is None and self.alpha < self.rows * np.finfo(np.float32).eps
-        return (TUNING.in_float64 if again else 1.0) * float(chosen.seconds)
+        return (IN_FLOAT64 if again else 1.0) * float(chosen.seconds)
 
     @cached_property
     def _points(self) -> Any:
@@ -310,7 +280,7 @@ def _classifier(trial: Trial, Z: np.ndarray, known: Target, plan: Plan, size: Si
         wrong = float(np.mean(stated.argmax(axis=1) != tested.codes))
         losses = np.array([wrong, tested.probability_loss(stated)])
         # Most of the time goes to products with K.
-        foreseen = TUNING.fits * seconds * (size.rows / cut) ** 2
+        foreseen = FITS * seconds * (size.rows / cut) ** 2
         in_time = model is ridge or foreseen <= size.seconds_left()
         if best is None or ((losses < least).all() and in_time):
             best, least = model, losses
@@ -321,7 +291,7 @@ def _classifier(trial: Trial, Z: np.ndarray, known: Target, plan: Plan, size: Si
 
 def _logistic(trial: Trial) -> list[Any]:
     """Logistic regression of several strengths."""
-    strengths = {min(strength / trial.alpha, TUNING.most_strength) for strength in TUNING.strengths}
+    strengths = {min(strength / trial.alpha, MOST_STRENGTH) for strength in STRENGTHS}
     return [
         KernelLogisticRegression(float(f"{C:.3g}"), kernel=trial.kernel, tol=1e-4)
         for C in sorted(strengths)

@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import clone
-from sklearn.linear_model import LogisticRegression, RidgeCV
 from sklearn.model_selection import train_test_split
 
 from mercer.checks import check_between, check_positive
@@ -190,12 +189,18 @@ def tune(
 
 def _fitted(table: Any, goal: Target, plan: Plan) -> FittedModel:
     """Divide, choose, fit, test, fit again, and record it."""
-    clock = Clock()
+    laps, began = dict[str, float](), time.perf_counter()
+
+    def lap(name: str) -> float:
+        """The seconds since the last lap, which are kept under a name."""
+        laps[name] = time.perf_counter() - began - sum(laps.values())
+        return laps[name]
+
     seen, hidden = _divided(goal, plan)
     known, training = goal.take(seen), take_rows(table, seen)
     tested, testing = goal.take(hidden), take_rows(table, hidden)
     choice = _remembered(plan, goal, lambda: choose(training, known, plan))
-    clock.lap("choosing")
+    lap("choosing")
     plan.report("fitting", 0.55)
     fitted, rows = seen[: choice.fitted_rows], np.arange(len(goal.values))
     if len(fitted) < len(seen):
@@ -205,7 +210,7 @@ def _fitted(table: Any, goal: Target, plan: Plan) -> FittedModel:
     draft = FittedModel([("columns", encoder), ("model", choice.estimator)])
     test = Test(draft, training, known, testing, tested, plan)
     first = test.fitted(slice(None))
-    last = clock.lap("fitting to the rows that are not held out")
+    last = lap("fitting to the rows that are not held out")
     last *= (len(rows) / len(fitted)) ** 3  # what the fit to all rows will take, at most
     plan.report("testing", 0.7)
     predicted = first.predict(testing)
@@ -213,12 +218,12 @@ def _fitted(table: Any, goal: Target, plan: Plan) -> FittedModel:
     scores = {"mercer": tested.scores(predicted, probabilities), **test.baselines()}
     curve = test.curve(plan.limit.left - last)
     curve.append([len(fitted), next(iter(scores["mercer"].values()))])
-    clock.lap("testing, and the learning curve")
+    lap("testing, and the learning curve")
     plan.report("fitting to all rows", 0.8)
     if len(rows) < len(goal.values):
         table, goal = take_rows(table, rows), goal.take(rows)
     final = _final(choice, table, goal, plan)
-    clock.lap("fitting to all rows")
+    lap("fitting to all rows")
     final.record_ = Record(
         target=goal.name,
         task=goal.task,
@@ -235,28 +240,13 @@ def _fitted(table: Any, goal: Target, plan: Plan) -> FittedModel:
         learning_curve=curve,
         importance=_importance(final, take_rows(table, slice(0, SLOPES_AT))),
         figures=_figures(final, choice, scores["mercer"], goal.classes),
-        seconds=clock.laps,
+        seconds=laps,
         code=code_of(final, goal.name),
         notes=_notes(plan, final, len(rows), len(seen) + len(hidden)),
         version=__version__,
     )
     plan.report("done", 1.0)
     return final
-
-
-class Clock:
-    """The seconds that each part took."""
-
-    def __init__(self) -> None:
-        self.laps: dict[str, float] = {}
-        self.last = time.perf_counter()
-
-    def lap(self, name: str) -> float:
-        """Record the seconds since the last lap under a name."""
-        now = time.perf_counter()
-        self.laps[name] = now - self.last
-        self.last = now
-        return self.laps[name]
 
 
 def _divided(goal: Target, plan: Plan) -> tuple[np.ndarray, np.ndarray]:
@@ -352,23 +342,17 @@ class Test:
     def baselines(self) -> dict[str, dict[str, float]]:
         """The errors of a linear model and of a constant."""
         few = slice(0, min(BASELINE_ROWS, BASELINE_VALUES // self.Z.shape[1]))
-        known = self.known
-        Z, y = self.Z[few], known.values[few]
-        if known.classes is None:
-            linear = RidgeCV(np.logspace(-3, 3, 7)).fit(Z, y).predict(self.Z_test)
-            constant = np.full(len(self.Z_test), known.values.mean())
-            both = {"linear model": linear, "constant": constant}
-            return {name: self.tested.scores(values) for name, values in both.items()}
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            model = LogisticRegression(max_iter=300).fit(Z, y)
-        shares = np.bincount(known.codes, minlength=len(known.classes)) / len(known.codes)
-        often = np.full(len(self.Z_test), known.classes[int(np.argmax(shares))])
-        stated = probabilities_of(model, self.Z_test, known)
-        return {
-            "linear model": self.tested.scores(model.predict(self.Z_test), stated),
-            "constant": self.tested.scores(often, np.tile(shares, (len(self.Z_test), 1))),
-        }
+        scores, known = {}, self.known
+        for name, model in known.baselines().items():
+            rows = slice(None) if name == "constant" else few
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                model.fit(self.Z[rows], known.values[rows])
+            stated = None
+            if known.classes is not None:
+                stated = probabilities_of(model, self.Z_test, known)
+            scores[name] = self.tested.scores(model.predict(self.Z_test), stated)
+        return scores
 
 
 # ---- the description of the model ----------------------------------------------------------------

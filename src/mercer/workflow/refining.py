@@ -20,42 +20,18 @@ from mercer.learning import CANDIDATES, GradientRounds, LeaveOneOut, raced
 from mercer.workflow.search import Limit, Trial, readable
 from mercer.workflow.targets import Target
 
-
-@dataclass(frozen=True)
-class Tuning:
-    """Sizes and steps of the refinement of a trial.
-
-    Parameters
-    ----------
-    fewest_rows, least_seconds : int and float
-        Below these neither the metric nor the slopes are tried.
-    descent_rows : int
-        Rows for the descent on lengthscales, a step of which takes n³ operations.
-    seen : float
-        Share of the rows that kernels are fitted to; on the others they are compared.
-    stretch, ridge_step : float
-        Factors by which lengthscales and ridge are changed at last.
-    gain : float
-        Share of the error that a change on all rows must reach.
-    """
-
-    fewest_rows: int = 300
-    least_seconds: float = 1.0
-    descent_rows: int = 1200
-    seen: float = 0.7
-    stretch: float = 0.75
-    ridge_step: float = 10**-0.5
-    gain: float = 0.998
-
-
-TUNING = Tuning()
+FEWEST_ROWS, LEAST_SECONDS = 300, 1.0  # below which neither metric nor slopes are tried
+DESCENT_ROWS = 1200  # of the descent on lengthscales, a step of which takes n³ operations
+SEEN = 0.7  # share of the rows that kernels are fitted to; on the others they are compared
+STRETCH, RIDGE_STEP = 0.75, 10**-0.5  # by which lengthscales and ridge are changed at last
+GAIN = 0.998  # share of the error that a change on all rows must reach
 
 
 def learned_metric(
     trial: Trial, Z: np.ndarray, known: Target, limit: Limit, random_state: int
 ) -> Trial | None:
     """A trial with a kernel in a learned metric, where that is better on rows it has not seen."""
-    if len(Z) < TUNING.fewest_rows or limit.left < TUNING.least_seconds:
+    if len(Z) < FEWEST_ROWS or limit.left < LEAST_SECONDS:
         return None
     start, whole = time.monotonic(), trial.rows == len(Z)
     settings = GradientRounds(
@@ -79,15 +55,8 @@ def learned_metric(
     ratio = known.loss(predicted, rows) / max(known.loss(before, rows), 1e-300)
     if not ratio < 1.0:
         return None
-    return replace(
-        trial,
-        family=f"{_name(learned.kernel)}, learned metric",
-        shares=learned.importances,
-        kernel=readable(learned.kernel),
-        alpha=float(f"{learned.alpha:.3g}"),
-        error=trial.error * ratio,  # on the footing of the others, which left out all rows
-        seconds=time.monotonic() - start,
-    )
+    family, shares = f"{_name(learned.kernel)}, learned metric", learned.importances
+    return _better(trial, family, shares, learned.kernel, learned.alpha, ratio, start)
 
 
 def descended(
@@ -99,7 +68,7 @@ def descended(
     points that agree in it f may be flat and jump in between. The error of leaving points out does.
     """
     start, scales = time.monotonic(), trial.kernel.get_params(deep=False).get("lengthscale")
-    if len(Z) < TUNING.fewest_rows or limit.left < TUNING.least_seconds or scales is None:
+    if len(Z) < FEWEST_ROWS or limit.left < LEAST_SECONDS or scales is None:
         return None
     judge = Judge(Z, known, limit)
     before = judge.error(trial.kernel, trial.alpha)
@@ -109,24 +78,17 @@ def descended(
     result = LeaveOneOut(
         form=None,
         ridge=trial.alpha,
-        rows=TUNING.descent_rows,
+        rows=DESCENT_ROWS,
         time_limit=max(limit.left - judge.seconds, 1e-3),
         random_state=random_state,
         callback=lambda *_: not limit.left,
     ).learn(kernel, Z[: judge.cut], known.for_squares()[: judge.cut])
     after = judge.error(result.kernel, result.alpha)
-    if not after < TUNING.gain * before:
+    if not after < GAIN * before:
         return None
-    kernel = readable(result.kernel)
-    return replace(
-        trial,
-        family=f"{_name(kernel)}, slopes of leave-one-out",
-        shares=1.0 / np.asarray(result.kernel.get_params(deep=False)["lengthscale"]),
-        kernel=kernel,
-        alpha=float(f"{result.alpha:.3g}"),
-        error=trial.error * after / before,
-        seconds=time.monotonic() - start,
-    )
+    family = f"{_name(result.kernel)}, slopes of leave-one-out"
+    shares = 1.0 / np.asarray(result.kernel.get_params(deep=False)["lengthscale"])
+    return _better(trial, family, shares, result.kernel, result.alpha, after / before, start)
 
 
 def settled(trial: Trial, Z: np.ndarray, known: Target, limit: Limit) -> Trial | None:
@@ -138,8 +100,8 @@ def settled(trial: Trial, Z: np.ndarray, known: Target, limit: Limit) -> Trial |
 
     def error(place: tuple[int, int]) -> float:
         if place[0] not in kernels:
-            kernels[place[0]] = stretched(trial.kernel, TUNING.stretch ** place[0])
-        return judge.error(kernels[place[0]], trial.alpha * TUNING.ridge_step ** place[1])
+            kernels[place[0]] = stretched(trial.kernel, STRETCH ** place[0])
+        return judge.error(kernels[place[0]], trial.alpha * RIDGE_STEP ** place[1])
 
     place, first = (0, 0), error((0, 0))
     least = first
@@ -147,17 +109,27 @@ def settled(trial: Trial, Z: np.ndarray, known: Target, limit: Limit) -> Trial |
         while judge.in_time():
             other = (place[0] + sign * (axis == 0), place[1] + sign * (axis == 1))
             value = error(other)
-            if not value < TUNING.gain * least:
+            if not value < GAIN * least:
                 break
             place, least = other, value
     if place == (0, 0):
         return None
+    family, alpha = f"{trial.family}, all rows", trial.alpha * RIDGE_STEP ** place[1]
+    return _better(trial, family, trial.shares, kernels[place[0]], alpha, least / first, start)
+
+
+def _better(
+    trial: Trial, family: str, shares: np.ndarray, kernel: Kernel, alpha: float, ratio: float,
+    start: float,
+) -> Trial:  # fmt: skip
+    """A trial whose error is so many times that of another, which left out all rows."""
     return replace(
         trial,
-        family=f"{trial.family}, all rows",
-        kernel=readable(kernels[place[0]]),
-        alpha=float(f"{trial.alpha * TUNING.ridge_step ** place[1]:.3g}"),
-        error=trial.error * least / first,
+        family=family,
+        shares=shares,
+        kernel=readable(kernel),
+        alpha=float(f"{alpha:.3g}"),
+        error=trial.error * ratio,
         seconds=time.monotonic() - start,
     )
 
@@ -171,7 +143,7 @@ class Judge:
     limit: Limit
 
     def __post_init__(self) -> None:
-        self.cut = round(TUNING.seen * len(self.Z))
+        self.cut = round(SEEN * len(self.Z))
         self.seconds = 0.0  # of the last fit
 
     def in_time(self, seconds: float | None = None) -> bool:

@@ -7,6 +7,8 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+from sklearn.dummy import DummyClassifier, DummyRegressor
+from sklearn.linear_model import LogisticRegression, RidgeCV
 from sklearn.metrics import log_loss, roc_auc_score
 
 from mercer.estimators.calibration import Calibration
@@ -72,6 +74,12 @@ class Target:
 
     def take(self, rows: Any) -> Target:
         return Target(self.name, self.values[rows], self.classes)
+
+    def baselines(self) -> dict[str, Any]:
+        """A linear model and a constant, beside which errors are read."""
+        if self.classes is None:
+            return {"linear model": RidgeCV(np.logspace(-3, 3, 7)), "constant": DummyRegressor()}
+        return {"linear model": LogisticRegression(max_iter=300), "constant": DummyClassifier()}
 
     def scores(self, predicted: np.ndarray, probabilities: Any = None) -> dict[str, float]:
         """Errors of predictions, the one that counts first."""
