@@ -278,3 +278,5 @@ def test_a_parquet_file_is_fitted_in_blocks(tmp_path):
     centres = mercer.features.centres.Given(points=on_disk.X_fit_)
     in_memory = mercer.KernelRidge(0.1, **options | {"centres": centres}).fit(X, y)
     assert np.allclose(on_disk.predict(X), in_memory.predict(X), atol=1e-6)
+    with pytest.raises(ValueError, match=r"read in blocks is a file that ends in one of .parquet"):
+        TableBlocks(tmp_path / "t.csv", ["a"])

@@ -132,9 +132,10 @@ def choose(training: Any, known: Target, plan: Plan) -> Choice:
     plan.report("choosing the loss", 0.48)
     size = Size(trial.kernel, trial.alpha, Z, rows, outputs, plan)
     size = replace(size, rows=size.fitted_rows())
+    parameters = size.parameters()  # before the classifiers are tried, which takes time
     return Choice(
         numbers=trial.numbers,
-        estimator=_estimator(trial, Z, target, plan, size),
+        estimator=_estimator(trial, Z, target, plan, size).set_params(**parameters),
         fitted_rows=size.rows,
         error=trial.error,
         rows=trial.rows,
@@ -183,11 +184,9 @@ def _estimator(trial: Trial, Z: np.ndarray, known: Target, plan: Plan, size: Siz
     if known.classes is not None:
         return _classifier(trial, Z, known, plan, size)
     if plan.loss is None:
-        ridge = KernelRidge(trial.alpha, kernel=trial.kernel, fit_intercept=True)
-        return ridge.set_params(**size.parameters())
+        return KernelRidge(trial.alpha, kernel=trial.kernel, fit_intercept=True)
     regularization = float(f"{trial.alpha / size.rows:.3g}")
-    model = KernelRegressor(plan.loss, regularization, kernel=trial.kernel, tol=1e-5)
-    return model.set_params(**size.parameters())
+    return KernelRegressor(plan.loss, regularization, kernel=trial.kernel, tol=1e-5)
 
 
 @dataclass(frozen=True, eq=False)
@@ -257,12 +256,11 @@ def _classifier(trial: Trial, Z: np.ndarray, known: Target, plan: Plan, size: Si
     """
     assert known.classes is not None
     several = len(known.classes) > 2
-    parameters = size.parameters()
     left_out = np.asarray(trial.path.leave_one_out(trial.alpha / trial.rows))
     slope = Calibration.of(left_out, known.codes[: trial.rows]).slope * (2.0 if several else 1.0)
     ridge = KernelRidgeClassifier(trial.alpha, kernel=trial.kernel, slope=float(f"{slope:.3g}"))
     if plan.loss == "squared_error":
-        return ridge.set_params(**parameters)
+        return ridge
     cut, limit = round(0.7 * len(Z)), plan.limit.share(0.15)
     tested = known.take(slice(cut, None))
     best: Any = None
@@ -286,7 +284,7 @@ def _classifier(trial: Trial, Z: np.ndarray, known: Target, plan: Plan, size: Si
             best, least = model, losses
         if limit.left <= 2.0 * seconds:
             break
-    return best.set_params(**parameters)
+    return best
 
 
 def _logistic(trial: Trial) -> list[Any]:

@@ -158,9 +158,7 @@ def _numbers(name: str, array: np.ndarray, kind: str) -> Target:
 
 
 def _classes(name: str, array: np.ndarray) -> Target:
-    labels = array if array.dtype.kind in "iufb" else np.array([str(v) for v in array], object)
-    if labels.dtype.kind == "O":
-        labels = labels.astype(str)
+    labels = array if array.dtype.kind in "iufb" else np.array([str(v) for v in array])
     classes, counts = np.unique(labels, return_counts=True)
     if len(classes) == 1:
         raise ValueError(
