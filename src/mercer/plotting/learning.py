@@ -32,10 +32,6 @@ class HistoryDisplay:
         The number of the first iteration; by default 0 for held-out rows, which are looked at
         before it, and else 1.
 
-    Attributes
-    ----------
-    ax_, figure_ : after `plot`.
-
     Examples
     --------
     >>> from mercer.solvers.solution import Solution, Status
@@ -91,7 +87,7 @@ class HistoryDisplay:
         return seconds, values
 
     def plot(self, ax: Any = None, *, against: str = "iterations") -> HistoryDisplay:
-        """Draw on `ax`, or on axes of a new figure."""
+        """Draw on `ax`, or on axes of a new figure: `ax_` and `figure_` afterwards."""
         ax = axes(ax)
         places, values = self.points(against)
         ax.plot(places, values, color=BLUE, marker=".")
@@ -117,10 +113,6 @@ class RegretDisplay:
     regret : Regret
         What is drawn.
 
-    Attributes
-    ----------
-    ax_, figure_ : after `plot`.
-
     Examples
     --------
     >>> from mercer.online import OnlineKernelMachine
@@ -143,7 +135,7 @@ class RegretDisplay:
         return display.plot(ax) if draw else display
 
     def plot(self, ax: Any = None) -> RegretDisplay:
-        """Draw on `ax`, or on axes of a new figure."""
+        """Draw on `ax`, or on axes of a new figure: `ax_` and `figure_` afterwards."""
         ax = axes(ax)
         drawn = self.regret
         rounds = np.arange(1, len(drawn.online) + 1)
@@ -172,10 +164,6 @@ class MetricDisplay:
         As `learned_` of a fitted estimator.
     names : sequence of str, optional
         Of the columns; by default their numbers.
-
-    Attributes
-    ----------
-    axes_, figure_ : after `plot`.
 
     Examples
     --------
@@ -208,25 +196,25 @@ class MetricDisplay:
         return [str(self.names[k]) for k in np.argsort(-self.learned.importances, kind="stable")]
 
     def plot(self, axes: Any = None, *, most: int = 20) -> MetricDisplay:
-        """Draw the `most` important columns; on two axes, three for a full metric, or new ones."""
+        """Draw the `most` important columns: `axes_` and `figure_` afterwards.
+
+        On two axes, three for a full metric, or new ones.
+        """
         full = not self.learned.metric.is_diagonal
         if axes is None:
             import matplotlib.pyplot as plt
 
             figure = plt.figure(figsize=(11 if full else 8, 3.6), layout="constrained")
-            axes = [figure.add_subplot(1, 3 if full else 2, 1 + k) for k in range(3 if full else 2)]
-        self._importances(axes[0], most)
+            axes = figure.subplots(1, 3 if full else 2)
+        top = np.argsort(-self.learned.importances, kind="stable")[:most]
+        self._importances(axes[0], top[::-1])
         self._path(axes[1])
         if full:
-            self._matrix(axes[2], most)
-        self.axes_, self.figure_ = axes, axes[0].figure
+            self._matrix(axes[2], top)
+        self.axes_, self.figure_ = list(axes), axes[0].figure
         return self
 
-    def _top(self, most: int) -> np.ndarray:
-        return np.argsort(-self.learned.importances, kind="stable")[:most]
-
-    def _importances(self, ax: Any, most: int) -> None:
-        top = self._top(most)[::-1]
+    def _importances(self, ax: Any, top: np.ndarray) -> None:
         ax.barh(range(len(top)), self.learned.importances[top], color=BLUE)
         ax.set_yticks(range(len(top)), [str(self.names[k]) for k in top], fontsize=8)
         ax.set_xlabel("part of the metric")
@@ -247,9 +235,8 @@ class MetricDisplay:
         ax.set_title("which rounds helped", fontsize=10, loc="left")
         ax.spines[["top", "right"]].set_visible(False)
 
-    def _matrix(self, ax: Any, most: int) -> None:
+    def _matrix(self, ax: Any, top: np.ndarray) -> None:
         """M in units in which its diagonal adds up to 1, as the importances do."""
-        top = self._top(most)
         matrix, shares = self.learned.metric.matrix, self.learned.importances
         diagonal = np.diag(matrix)
         units = np.sqrt(shares / np.where(diagonal > 0, diagonal, 1.0))

@@ -32,10 +32,6 @@ class ComponentsDisplay:
     y : array, optional
         Colours: numbers on a scale, or labels, which a legend names.
 
-    Attributes
-    ----------
-    ax_, figure_ : after `plot`.
-
     Examples
     --------
     >>> from mercer import KernelPCA
@@ -65,7 +61,7 @@ class ComponentsDisplay:
         return cls(values, shares, (first, second), y).plot(ax)
 
     def plot(self, ax: Any = None) -> ComponentsDisplay:
-        """Draw on `ax`, or on axes of a new figure."""
+        """Draw on `ax`, or on axes of a new figure: `ax_` and `figure_` afterwards."""
         ax = axes(ax, (5.0, 4.2))
         labels = np.asarray(0.0 if self.y is None else self.y)
         named = labels.dtype.kind not in "fiub"
@@ -75,12 +71,9 @@ class ComponentsDisplay:
         else:
             colours = {"color": BLUE} if self.y is None else {"c": labels, "cmap": "viridis"}
             ax.scatter(*self.coordinates.T, s=12, **colours)
-        names = [
-            f"component {k} ({100 * share:.1f} %)"
-            for k, share in zip(self.numbers, self.shares, strict=True)
-        ]
-        ax.set_xlabel(names[0])
-        ax.set_ylabel(names[1])
+        pairs = zip(self.numbers, self.shares, strict=True)
+        x, y = (f"component {k} ({100 * share:.1f} %)" for k, share in pairs)
+        ax.set(xlabel=x, ylabel=y)
         return finished(self, ax, legend=named)
 
 
@@ -93,10 +86,6 @@ class ValidationDisplay:
     alphas : array
     errors : array of shape (lengthscales, alphas)
     lengthscales : array or None
-
-    Attributes
-    ----------
-    ax_, figure_ : after `plot`.
 
     Examples
     --------
@@ -129,7 +118,7 @@ class ValidationDisplay:
         return int(row), int(column)
 
     def plot(self, ax: Any = None) -> ValidationDisplay:
-        """Draw on `ax`, or on axes of a new figure; both axes are logarithmic."""
+        """Draw on `ax`, or on new axes, both logarithmic: `ax_` and `figure_` afterwards."""
         import matplotlib as mpl
 
         ax = axes(ax)
@@ -159,10 +148,6 @@ class FittedFunctionDisplay:
     label : str
         What the band is.
     data : pair of arrays or None
-
-    Attributes
-    ----------
-    ax_, figure_ : after `plot`.
 
     Examples
     --------
@@ -219,7 +204,7 @@ class FittedFunctionDisplay:
         return cls(grid[:, 0], values, lower, upper, label, data).plot(ax)
 
     def plot(self, ax: Any = None) -> FittedFunctionDisplay:
-        """Draw on `ax`, or on axes of a new figure."""
+        """Draw on `ax`, or on axes of a new figure: `ax_` and `figure_` afterwards."""
         ax = axes(ax)
         if self.data is not None:
             ax.plot(*self.data, ".", color=GREY, markersize=4, label="data")
@@ -273,10 +258,6 @@ class SupportVectorsDisplay:
     support : array
         Row numbers of the support vectors.
 
-    Attributes
-    ----------
-    ax_, figure_ : after `plot`.
-
     Examples
     --------
     >>> from mercer import SVC
@@ -317,7 +298,7 @@ class SupportVectorsDisplay:
         return cls(left, right, levels, rows, labels, np.asarray(estimator.support_)).plot(ax)
 
     def plot(self, ax: Any = None) -> SupportVectorsDisplay:
-        """Draw on `ax`, or on axes of a new figure."""
+        """Draw on `ax`, or on axes of a new figure: `ax_` and `figure_` afterwards."""
         ax = axes(ax, (5.0, 4.2))
         place = self.horizontal, self.vertical, self.levels
         most = float(np.abs(self.levels).max())

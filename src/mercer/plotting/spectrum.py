@@ -25,10 +25,6 @@ class GramDisplay:
     matrix : array of shape (n, n)
     title : str
 
-    Attributes
-    ----------
-    ax_, figure_ : after `plot`.
-
     Examples
     --------
     >>> from mercer.kernels import Gaussian
@@ -54,7 +50,7 @@ class GramDisplay:
         return display.plot(ax) if draw else display
 
     def plot(self, ax: Any = None) -> GramDisplay:
-        """Draw on `ax`, or on axes of a new figure."""
+        """Draw on `ax`, or on axes of a new figure: `ax_` and `figure_` afterwards."""
         ax = axes(ax, (5.0, 4.2))
         image = ax.imshow(self.matrix, cmap="viridis", interpolation="nearest")
         ax.figure.colorbar(image, ax=ax, label="k(x, y)")
@@ -72,10 +68,6 @@ class SpectrumDisplay:
     ----------
     decomposition : MercerDecomposition
         As made by `kernel.mercer(measure)` or `kernel.mercer(X)`.
-
-    Attributes
-    ----------
-    ax_, figure_ : after `plot`.
 
     Examples
     --------
@@ -107,7 +99,7 @@ class SpectrumDisplay:
         return numbers, values[middle] * (numbers / numbers[middle]) ** -power
 
     def plot(self, ax: Any = None) -> SpectrumDisplay:
-        """Draw on `ax`, or on axes of a new figure; both axes are logarithmic."""
+        """Draw on `ax`, or on new axes, both logarithmic: `ax_` and `figure_` afterwards."""
         ax = axes(ax)
         spectrum = self.decomposition
         numbers = np.arange(1, len(spectrum.eigenvalues) + 1)
@@ -131,10 +123,6 @@ class EigenfunctionsDisplay:
     decomposition : MercerDecomposition
     numbers : list of int, optional
         Which ones, from 0; the first four by default.
-
-    Attributes
-    ----------
-    ax_, figure_ : after `plot`.
 
     Examples
     --------
@@ -163,7 +151,7 @@ class EigenfunctionsDisplay:
         return self.decomposition.functions(column)[:, list(self.numbers)]
 
     def plot(self, places: Any, ax: Any = None) -> EigenfunctionsDisplay:
-        """Draw over these places on `ax`, or on axes of a new figure."""
+        """Draw over these places on `ax`, or on new axes: `ax_` and `figure_` afterwards."""
         ax = axes(ax)
         shades = np.linspace(1.0, 0.35, len(self.numbers))
         for number, column, shade in zip(self.numbers, self.values(places).T, shades, strict=True):
