@@ -155,6 +155,7 @@ def _age(texts: dict[str, str]) -> str:
 
 
 CENTRES = "X_fit_"
+WORKING = ("_problems", "_known", "_sums", "_skl")  # what a fit leaves beside what it learned
 LEFT_OUT = {"cache", "tuning"}  # computed again; numbers that only change how long a fit takes
 
 
@@ -254,9 +255,9 @@ def _parts(value: Any) -> tuple[dict[str, Any], dict[str, Any]]:
         learned = {
             name: part
             for name, part in vars(value).items()
-            if name not in fields and not (ours and name.startswith("_"))
+            if name not in fields and not (ours and name.startswith(WORKING))
         }
-        if "function_" in learned and CENTRES in learned:
+        if CENTRES in learned and hasattr(learned.get("function_"), "centres"):
             learned[CENTRES] = None  # training rows are stored once, as those of the function
         return fields, learned
     if hasattr(value, "compact"):
@@ -376,7 +377,12 @@ GROUPS: dict[str, tuple[str, ...]] = {
     "functions": ("mercer.functions",),
     "features": ("mercer.features", "mercer.features.centres"),
     "solvers": ("mercer.solvers", "mercer.solvers.solution", "mercer.solvers.automatic"),
-    "estimators": ("mercer.estimators", "mercer.estimators.pairs"),
+    "learning": ("mercer.learning", "mercer.learning.local"),
+    "estimators": (
+        "mercer.estimators",
+        "mercer.estimators.calibration",
+        "mercer.estimators.pairs",
+    ),
     "workflow": ("mercer.workflow",),
     "sklearn": (
         "sklearn.pipeline",
