@@ -20,8 +20,8 @@ from typing import Any
 import numpy as np
 
 from benchmarks.data import MissingData
-from benchmarks.measure import Effort, Groups, Row, measured
-from benchmarks.scale import SPHERE_CENTRES, SPHERE_GAMMA, SPHERE_RIDGE, gaussian, sphere, timed
+from benchmarks.measure import Effort, Groups, Row, measured, over, smaller, timed
+from benchmarks.scale import SPHERE_CENTRES, SPHERE_GAMMA, SPHERE_RIDGE, gaussian, sphere
 from mercer import KernelRidge
 from mercer.features.centres import Given, Uniform
 from mercer.kernels import Gaussian
@@ -34,10 +34,8 @@ WORKERS = 2
 @contextmanager
 def local_cluster(**options: Any) -> Iterator[Any]:
     """The client of two worker processes."""
-    try:
-        from distributed import Client, LocalCluster
-    except ImportError:
-        raise MissingData("dask and distributed are not installed") from None
+    from distributed import Client, LocalCluster
+
     chosen = {"n_workers": WORKERS, "threads_per_worker": 1, "dashboard_address": ":0"} | options
     with LocalCluster(**chosen) as cluster, Client(cluster) as client:
         yield client
@@ -77,15 +75,13 @@ def two_workers(effort: Effort) -> Iterator[Row]:
             alone = min(alone, took)
             there, took = timed(lambda: model().fit(rows, targets))
             seconds = min(seconds, took)
-    yield Row(
+    yield over(
         f"land or sea, {n:,} rows, M = {count:,}: 2 workers over one process with two threads",
-        seconds / alone,
+        seconds,
+        alone,
+        "mercer in one process",
         "× its time",
-        peer="mercer in one process",
-        ours_ms=1e3 * seconds,
-        peer_ms=1e3 * alone,
         floor=1.25,
-        larger_is_better=False,
         error=float(np.abs(there.predict(new) - here.predict(new)).max()),
         note=f"{there.solution_.status}",
     )
@@ -216,12 +212,11 @@ def traffic(effort: Effort) -> Iterator[Row]:
         client.run(start_counting)
         (rows,) = persisted(X)
         few, many = (sent_in_a_pass(client, rows, m, outputs, 10) for m in (1, count))
-    yield Row(
+    yield smaller(
         f"numbers moved in a pass with M = {count:,}, {outputs} outputs, {WORKERS} workers",
         (many - few) / 8.0,
         " numbers",
         floor=float(4 * count * outputs * WORKERS),
-        larger_is_better=False,
         note=f"(2W + 2)Mk = {(2 * WORKERS + 2) * count * outputs:,}; messages without the vectors "
         f"take {few / 1024:.0f} kB more",
     )
@@ -317,13 +312,7 @@ def faults(effort: Effort) -> Iterator[Row]:
             clock.start()
             error = trouble.error(rows, targets)
             clock.join()
-        yield Row(
-            f"{name}: largest difference of the answer",
-            error,
-            "",
-            floor=1e-6,
-            larger_is_better=False,
-        )
+        yield smaller(f"{name}: largest difference of the answer", error, floor=1e-6)
 
 
 def scheduler_lost(effort: Effort) -> Iterator[Row]:
@@ -331,10 +320,8 @@ def scheduler_lost(effort: Effort) -> Iterator[Row]:
     import subprocess
     import sys
 
-    try:
-        from distributed import Client
-    except ImportError:
-        raise MissingData("dask and distributed are not installed") from None
+    from distributed import Client
+
     trouble = Trouble(effort.size(24_000))
 
     @contextmanager
@@ -380,12 +367,10 @@ def scheduler_lost(effort: Effort) -> Iterator[Row]:
             rows, targets = persisted(trouble.X, trouble.y)
             model.fit(rows, targets)
     error = float(np.abs(model.predict(trouble.X[:2000]) - trouble.wanted).max())
-    yield Row(
+    yield smaller(
         "the scheduler lost, the fit resumed: largest difference of the answer",
         error,
-        "",
         floor=1e-6,
-        larger_is_better=False,
         note=f"a checkpoint {'was' if stored else 'was not'} there; {said}",
     )
 
@@ -415,13 +400,12 @@ def predicted(effort: Effort) -> Iterator[Row]:
             plan = gram.forecast(Workload.of(gram, Squared()))
             _, seconds = timed(partial(model.fit, rows, targets))
         foreseen = plan.seconds
-        yield Row(
+        yield smaller(
             f"{n:,} rows, M = {count:,}: time foreseen, by how much it differs from the time taken",
             abs(foreseen / seconds - 1.0),
             " of it",
             ours_ms=1e3 * seconds,
             floor=0.25,
-            larger_is_better=False,
             note=f"foreseen {foreseen:.1f} s, taken {seconds:.1f} s; {model.solution_.status}",
         )
     if plan is not None:

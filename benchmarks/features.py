@@ -6,7 +6,6 @@ plain NumPy version of randomly pivoted Cholesky. Each row carries an error of o
 
 from __future__ import annotations
 
-import multiprocessing
 import time
 from collections.abc import Iterator
 from functools import partial
@@ -17,16 +16,18 @@ from sklearn.kernel_approximation import RBFSampler as Theirs
 from sklearn.linear_model import Ridge
 
 from benchmarks.measure import (
-    MEGABYTE,
     Effort,
     Groups,
     Row,
     faster,
+    growth,
+    in_a_process,
     interleaved,
     measured,
+    memory,
     relative_error,
+    smaller,
 )
-from benchmarks.ridge import _status
 from mercer.features import Fastfood, RandomFourierFeatures, RBFSampler
 from mercer.features.centres import RandomlyPivoted, Uniform
 from mercer.kernels import Gaussian
@@ -125,14 +126,11 @@ def ridge(effort: Effort) -> Iterator[Row]:
         f"{errors['theirs']:.4f}; the column holds the relative difference of the two (negative: "
         "ours is smaller)",
     )
-    with multiprocessing.get_context("spawn").Pool(1) as pool:
-        extra = pool.apply(peak_of_ridge, (n, count))
-    yield Row(
+    extra = in_a_process(peak_of_ridge, n, count)
+    yield memory(
         "the same: memory beyond the data",
-        extra / MEGABYTE,
-        " MB",
-        floor=200.0,
-        larger_is_better=False,
+        extra,
+        200.0,
         note=f"the features alone would take {n * count * 4 / 1e6:,.0f} MB",
     )
 
@@ -142,9 +140,7 @@ def peak_of_ridge(n: int, count: int) -> int:
     y = targets(X)
     phi = RandomFourierFeatures(gamma=GAMMA, n_components=count, random_state=0).fit(X)
     phi.normal_equations(X[:600], y[:600]).ridge(ALPHA)  # code is loaded
-    before = _status("VmRSS")
-    phi.normal_equations(X, y).ridge_with_intercept(ALPHA / n)
-    return max(0, _status("VmHWM") - before)
+    return growth(lambda: phi.normal_equations(X, y).ridge_with_intercept(ALPHA / n))[1]
 
 
 # ---- Fastfood ------------------------------------------------------------------------------------
@@ -195,12 +191,11 @@ def fastfood(effort: Effort) -> Iterator[Row]:
             goal=8.0,
             note=note,
         )
-    yield Row(
+    yield smaller(
         "the same: root mean square kernel error over that of the dense features",
         ours / dense,
         "× the error",
         floor=1.3,
-        larger_is_better=False,
         error=float(ours),
         note=f"mean over {len(seeds)} draws and {len(upper[0]):,} pairs, kernel values about "
         f"{float(K[upper].mean()):.2f} (gamma = 1/d); dense {dense:.2g}; near points have up to "

@@ -20,8 +20,7 @@ from typing import Any
 import numpy as np
 from sklearn.base import clone
 
-from benchmarks.measure import Forecasts, Row, measured
-from benchmarks.spine import Effort
+from benchmarks.measure import Effort, Forecasts, Row, faster, measured, over, smaller, taken
 from mercer.kernels import (
     AllSubsets,
     ArcCosine,
@@ -178,12 +177,11 @@ def symmetric_products(effort: Effort) -> Iterator[Row]:
         both, one = kernel.gram(X, Y), kernel.gram(X)
         each = milliseconds(lambda: one @ v)  # noqa: B023
         other = milliseconds(lambda: both @ v)  # noqa: B023
-        yield Row(
+        yield smaller(
             f"K(X,X)v {name}, n = {n:,}, d = {width}: time over that of K(X,Y)v",
             each / other,
             "×",
             ours_ms=each,
-            larger_is_better=False,
             error=error(one @ v, exact_rows(kernel, X, X, v)),
         )
 
@@ -265,13 +263,12 @@ def other_kernels(effort: Effort) -> Iterator[Row]:
         "χ²": ChiSquared(0.1),
     }.items():
         found = rate(kernel, n, width, positive=name in ("Brownian", "spline", "χ²"))
-        yield Row(
+        yield smaller(
             f"{name}, time over the Gaussian's, n = m = {n:,}, d = {width}",
             found["ms"] / base["ms"],
             "×",
             ours_ms=found["ms"],
             floor=8.0 if name == "Matérn 2.2" else 4.0,
-            larger_is_better=False,
             error=found["error"],
             note=found["note"],
         )
@@ -362,14 +359,11 @@ def centres(effort: Effort) -> Iterator[Row]:
             times.append(wall(lambda: model.fit(X, y))[0])  # noqa: B023
             errors.append(error_of(model, new, truth))
         seconds = float(np.median(times))
-        yield Row(
+        yield taken(
             f"household power, {len(X):,} × 11, M = {count:,} centres",
             seconds,
-            " s",
-            ours_ms=1e3 * seconds,
             floor=floor,
             goal=goal,
-            larger_is_better=False,
             error=model.solution_.gap / model.solution_.objective,
             note=f"the median of {SEEDS} seeds of `{model!r}.fit(X, y)` on tensors; RMSE on "
             f"{len(new):,} test rows {', '.join(f'{e:.4f}' for e in errors)} "
@@ -407,14 +401,11 @@ def all_points(effort: Effort) -> Iterator[Row]:
         model = KernelRidge(alpha=1e-8 * rows, kernel=Gaussian(2.0))
         seconds = timed_fit(model, Z, t) if rows < 10**6 else wall(lambda: model.fit(Z, t))[0]  # noqa: B023
         others = f" ({peers_beside(Z, t, new, truth)})" if rows == len(X) else ""
-        yield Row(
+        yield taken(
             f"household power, exact ridge on {rows:,} × 11",
             seconds,
-            " s",
-            ours_ms=1e3 * seconds,
             floor=floor,
             goal=goal,
-            larger_is_better=False,
             error=model.solution_.gap,
             note=f"`KernelRidge(alpha={model.alpha:.4g}, kernel=Gaussian(2.0)).fit(X, y)` on "
             f"tensors; RMSE {error_of(model, new, truth):.4f} on {len(new):,} test rows{others}; "
@@ -445,12 +436,11 @@ def harder_tables(effort: Effort) -> Iterator[Row]:
         seconds = wall(lambda: model.fit(X, y))[0]  # noqa: B023
         table = "household power" + ("" if drop is None else f" without column {drop}")
         later = ", test rows later than all others" if by_time else ""
-        yield Row(
+        yield smaller(
             f"{table}, exact ridge on {n:,} × {X.shape[1]}{later}: RMSE",
             error_of(model, new, truth),
             f"; {peers_beside(X, y, new, truth)}",
             ours_ms=1e3 * seconds,
-            larger_is_better=False,
             error=model.solution_.gap,
             note=f"`{model!r}.fit(X, y)` on tensors, α/n being the best of {ridges.tolist()} by "
             f"`KernelRidgeCV(…, validation_fraction=0.1)` on {len(sample[0]):,} of the rows; "
@@ -491,15 +481,12 @@ def brought_in_blocks(effort: Effort) -> Iterator[Row]:
                 seconds = timed_fit(far, rows, y)
             finally:
                 del os.environ["MERCER_MEMORY"]
-            yield Row(
+            yield over(
                 f"{n:,} × 100 from {name} of the host, M = {count:,} centres: time over that of "
                 "rows on the card",
-                seconds / before,
-                "×",
-                ours_ms=1e3 * seconds,
-                peer="rows on the card",
-                peer_ms=1e3 * before,
-                larger_is_better=False,
+                seconds,
+                before,
+                "rows on the card",
                 error=error(far.predict(new), values),
                 note=f"`{far!r}.fit(X, y)` with MERCER_MEMORY={budget}, one byte less than X has, "
                 "so that blocks of rows are copied for each pass; the error is that of predictions "
@@ -523,13 +510,10 @@ def earth(effort: Effort) -> Iterator[Row]:
     kernel, count = Matern(1.5, lengthscale=0.2), rows_of(effort, 20_000)
     model = KernelRidge(1e-8 * len(X), kernel=kernel, centres=count, random_state=0)
     seconds = timed_fit(model, X, y)
-    yield Row(
+    yield taken(
         f"M = {count:,} centres, elevations of the earth, {len(X):,} points of the sphere, "
         "Matérn 3/2, ℓ = 0.2, λ = 1e-8",
         seconds,
-        " s",
-        ours_ms=1e3 * seconds,
-        larger_is_better=False,
         note=f"`{model!r}.fit(X, y)` on tensors; RMSE {1e3 * error_of(model, new, truth):.0f} m at "
         f"{len(new):,} other points of the grid, where the elevation deviates by "
         f"{1e3 * float(truth.std()):.0f} m; {model.solution_.status}",
@@ -574,12 +558,9 @@ def losses(effort: Effort) -> Iterator[Row]:
         wrong = ""
         if targets is y:
             wrong = f"; {100 * float((model.predict(new) != truth).float().mean()):.2f}% wrong"
-        yield Row(
+        yield taken(
             f"{name} on M = {m:,} centres, {n:,} × 10, float32",
             seconds,
-            " s",
-            ours_ms=1e3 * seconds,
-            larger_is_better=False,
             error=found.gap / abs(found.objective),
             note=f"`{model!r}.fit(X, y)` on tensors; the error is the relative duality gap in "
             f"float64{wrong}. {found.status}",
@@ -597,12 +578,9 @@ def whole_losses(effort: Effort) -> Iterator[Row]:
         model.fit(X, y)  # code is compiled
         seconds, _ = wall(lambda: model.fit(X, y))  # noqa: B023
         found = model.solution_
-        yield Row(
+        yield taken(
             f"logistic on all points, Newton, {n:,} × 10, float32",
             seconds,
-            " s",
-            ours_ms=1e3 * seconds,
-            larger_is_better=False,
             error=found.gap / abs(found.objective),
             note=f"`{model!r}.fit(X, y)` on tensors; the error is the relative duality gap in "
             f"float64. {found.status}",
@@ -612,12 +590,11 @@ def whole_losses(effort: Effort) -> Iterator[Row]:
     exact = f.kernel.function(X[:2_000].double(), f.coefficients[:2_000].double())
     near = f.kernel.function(X[:2_000].contiguous(), f.coefficients[:2_000])
     gap = near.gradient(new[:256]).double() - exact.gradient(new[:256].double())
-    yield Row(
+    yield smaller(
         f"∇f at {len(new):,} points, {n:,} centres × 10, float32",
         1e3 * seconds,
         " ms",
         ours_ms=1e3 * seconds,
-        larger_is_better=False,
         error=float(gap.norm() / exact.gradient(new[:256].double()).norm()),
         note="slopes of a strip of points at a time, and products with them",
     )
@@ -649,14 +626,12 @@ def learned(effort: Effort, drop: int | None = 7, limit: float = 225.0) -> Itera
     more, _ = wall(lambda: model.predict(new))
     table = "household power" + ("" if drop is None else f" without column {drop}")
     at_density = [f"{error**0.5:.3f}" for error in model.race_.dense_errors]
-    yield Row(
+    yield smaller(
         f"{table}, {len(X):,} × {X.shape[1]}, learned kernel, RMSE on the test set",
         error_of(model, new, truth),
-        "",
         ours_ms=1e3 * (seconds + more),
         floor=floor,
         goal=goal,
-        larger_is_better=False,
         note=f"`{model!r}.fit(X, y)` on tensors, then `predict`: {seconds + more:.0f} s in all "
         "(240 are allowed); without column 7 boosted trees have 0.219 after 62 s and 0.183 "
         f"after 283 s on two cores. Learned {model.kernel_!r} among "
@@ -686,14 +661,11 @@ def digits(effort: Effort) -> Iterator[Row]:
     model = KernelRidge(alpha=0.06, kernel=Gaussian(5.0))
     seconds = timed_fit(model, X, targets)
     wrong = 100 * float((model.predict(new).argmax(1) != truth).float().mean())
-    yield Row(
+    yield taken(
         f"MNIST, {len(X):,} × 784, ten outputs, all points",
         seconds,
-        " s",
-        ours_ms=1e3 * seconds,
         floor=0.5,
         goal=0.3,
-        larger_is_better=False,
         error=model.solution_.gap,
         note=f"`KernelRidge(alpha=0.06, kernel=Gaussian(5.0)).fit(X, one_hot)` on tensors; test "
         f"error {wrong:.2f}%; the error is the relative residual. {model.solution_.status}",
@@ -719,13 +691,10 @@ def support_vectors(effort: Effort) -> Iterator[Row]:
         peer = wall(lambda: alone.fit(images, labels))[0]
     pairs = zip(ours.solutions_, alone.solutions_, strict=True)
     wrong = float(np.mean(ours.predict(new) != truth))
-    yield Row(
+    yield faster(
         f"SVC, MNIST, {len(X):,} images, C = 1, γ = 'scale', on tensors",
-        peer / seconds,
-        "× faster",
-        peer="SVC on two cores",
-        ours_ms=1e3 * seconds,
-        peer_ms=1e3 * peer,
+        {"mercer": seconds, "SVC on two cores": peer},
+        "SVC on two cores",
         floor=8.0,
         goal=20.0,
         error=max(abs(a.objective / b.objective - 1) for a, b in pairs),
@@ -806,23 +775,21 @@ def in_blocks(effort: Effort) -> Iterator[Row]:
         clone(model).set_params(solver=short).fit(X[:20_000], y[:20_000])  # code is compiled
         seconds = wall(lambda: model.fit(X, y))[0]  # noqa: B023
         wrong[name] = 100 * float((model.predict(new).sign() != truth).double().mean())
-        yield Row(
+        yield smaller(
             f"land or sea, {n:,} rows, {name}: misclassified",
             wrong[name],
             " %",
             ours_ms=1e3 * seconds,
-            larger_is_better=False,
             error=model.solution_.gap,
             note=f"`{model!r}.fit(X, y)` on tensors, {len(new):,} test points. "
             f"{model.solution_.status}",
         )
     first, second = wrong.values()
-    yield Row(
+    yield smaller(
         f"land or sea, {n:,} rows: errors on all points over those on {count:,} centres",
         first / second,
         "×",
         floor=1.0,
-        larger_is_better=False,
     )
 
 

@@ -19,7 +19,7 @@ import numpy as np
 from scipy.stats import rankdata
 
 from benchmarks.job_peers import OURS, ROWS, TABLES, error, split, store, stored
-from benchmarks.measure import Effort, Row, measured
+from benchmarks.measure import Effort, Row, measured, smaller, taken
 
 KERNELS = ("tuned SVC", "tuned SVR")
 LIMIT = 60.0  # seconds of each fit
@@ -45,21 +45,18 @@ def tables(effort: Effort) -> Iterator[Row]:
     yield mean_rank(errors)
     ratios = {k: ours[k]["error"] / _least(peers[k]) for k in keys}
     worst = max(ratios, key=lambda key: ratios[key])
-    yield Row(
+    yield smaller(
         "error over that of the tuned support vector machine, the worst table",
         ratios[worst],
         "×",
         floor=1.1,
-        larger_is_better=False,
         note=f"on {worst}, {ours[worst]['tested']} rows to test",
     )
     slowest = max(keys, key=lambda key: ours[key]["seconds"])
-    yield Row(
+    yield taken(
         "seconds of a fit with a limit of 60, the slowest table",
         ours[slowest]["seconds"],
-        " s",
         floor=LIMIT,
-        larger_is_better=False,
         note=f"on {slowest}",
     )
 
@@ -88,13 +85,11 @@ def _least(peers: dict[str, Any]) -> float:
 
 
 def _row(key: str, ours: dict[str, Any], peers: dict[str, Any]) -> Row:
-    return Row(
+    return smaller(
         f"error on {key}",
         ours["error"],
-        "",
         peer=", ".join(f"{peer} {found['error']:.4g}" for peer, found in peers.items()),
         ours_ms=1e3 * ours["seconds"],
-        larger_is_better=False,
         note=f"held-out rows of the fit said {ours['claimed']:.4g}; {ours['model']}",
     )
 
@@ -103,12 +98,10 @@ def mean_rank(errors: list[list[float]]) -> Row:
     """The mean rank of our errors, the first of each table, against that of the best peer."""
     ranks = np.mean([rankdata(row) for row in errors], axis=0)
     names = "mercer", "tuned support vector machine", "boosted trees", "random forest"
-    return Row(
+    return smaller(
         f"mean rank of mercer.tune among 4 models on {len(errors)} tables",
         float(ranks[0]),
-        "",
         floor=float(ranks[1:].min()),
-        larger_is_better=False,
         note=", ".join(f"{name} {rank:.2f}" for name, rank in zip(names, ranks, strict=True)),
     )
 
@@ -237,27 +230,21 @@ def million(effort: Effort) -> Iterator[Row]:
         command = f"fit {path} --target y -o {folder}/m.mercer --report {folder}/r.html --quiet"
         used = _resources(command.split())
         rmse = mercer.load(f"{folder}/m.mercer").record_.scores["mercer"]["RMSE"]
-    yield Row(
+    yield taken(
         f"mercer fit on {rows:,} rows × 10 from Parquet",
         used["wall"],
-        " s",
         floor=180.0,
-        larger_is_better=False,
         note=f"processors were busy for {used['cpu']:.0f} s; RMSE {rmse:.3g}, of noise 0.2",
     )
-    yield Row(
-        f"peak memory of mercer fit on {rows:,} rows × 10",
-        used["memory"],
-        " GB",
-        floor=2.0,
-        larger_is_better=False,
+    yield smaller(
+        f"peak memory of mercer fit on {rows:,} rows × 10", used["memory"], " GB", floor=2.0
     )
 
 
 def start(effort: Effort) -> Iterator[Row]:
     """The start of the command line."""
     best = min(_resources(["--help"])["wall"] for _ in range(effort.repeats(7)))
-    yield Row("mercer --help", best, " s", floor=0.3, larger_is_better=False)
+    yield taken("mercer --help", best, floor=0.3)
 
 
 def _resources(arguments: list[str]) -> dict[str, float]:

@@ -20,6 +20,7 @@ from benchmarks.measure import (
     interleaved,
     measured,
     relative_error,
+    smaller,
 )
 from mercer.evaluation import reference
 from mercer.kernels import (
@@ -123,26 +124,24 @@ def over_the_gaussian(effort: Effort) -> Iterator[Row]:
     times = interleaved(works, effort.repeats(12))
     entries = len(X) * len(Y)
     size = f"float32, n = {len(X):,}, m = {len(Y):,}, d = {WIDTH}"
-    yield Row(
-        work=f"K(X, Y)v, Gaussian(), {size}",
-        measured=1.0,
-        unit="× the time",
+    yield smaller(
+        f"K(X, Y)v, Gaussian(), {size}",
+        1.0,
+        "× the time",
         ours_ms=1e3 * times["mercer"],
         entry_ns=1e9 * times["mercer"] / entries,
-        larger_is_better=False,
         error=error(kernels["mercer"], X, Y, v, works["mercer"]()),
     )
     for name, kernel in KERNELS.items():
-        yield Row(
-            work=f"K(X, Y)v, {name}",
-            measured=times[name] / times["mercer"],
-            unit="× the time",
+        yield smaller(
+            f"K(X, Y)v, {name}",
+            times[name] / times["mercer"],
+            "× the time",
             peer="mercer's Gaussian",
             ours_ms=1e3 * times[name],
             entry_ns=1e9 * times[name] / entries,
             peer_ms=1e3 * times["mercer"],
             floor=GENERAL if _general(kernel) else FLOOR,
-            larger_is_better=False,
             error=error(kernel, X, Y, v, works[name]()),
         )
 

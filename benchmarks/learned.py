@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 import warnings
 from collections.abc import Iterator
 from functools import partial
@@ -12,13 +11,7 @@ import numpy as np
 from scipy.stats import rankdata
 
 from benchmarks import learned_peers as peers
-from benchmarks.measure import (
-    Effort,
-    Groups,
-    Row,
-    faster,
-    measured,
-)
+from benchmarks.measure import Effort, Groups, Row, faster, measured, smaller, timed
 from mercer import KernelRidge, LearnedKernelRegressor
 from mercer.kernels import Exponential, Gaussian
 from mercer.learning import GradientRounds, MarginalLikelihood, Metric
@@ -45,11 +38,10 @@ def tables(effort: Effort) -> Iterator[Row]:
     for table, of in stored.items():
         means = mean_errors(of, untuned)
         best = min(mean for name, mean in means.items() if name != OURS)
-        yield Row(
+        yield smaller(
             f"{table}, {rows:,} rows: error over that of the best of the others",
             means[OURS] / best,
             "×",
-            larger_is_better=False,
             note=", ".join(f"{name} {mean:.4g}" for name, mean in means.items())
             + LEAKS.get(table, ""),
         )
@@ -63,14 +55,12 @@ def tables(effort: Effort) -> Iterator[Row]:
         note = ", ".join(f"{name} {rank:.2f}" for name, rank in sorted(ranks.items()))
         if partly:
             note += f"; not run on all tables: {', '.join(partly)}"
-        yield Row(
+        yield smaller(
             f"mean rank on {len(stored)} tables, less that of the best {whose} other",
             ranks[OURS] - min(rank for name, rank in ranks.items() if name != OURS),
-            "",
-            larger_is_better=False,
             note=f"{note}; {splits} split{'s' if splits > 1 else ''} of at most {rows:,} rows; the "
             f"longest of our fits took {longest:.0f} s of {peers.SECONDS:.0f}",
-            **({"floor": 0.0} if whose == "untuned" else {"goal": 0.0}),
+            **{"floor": 0.0} if whose == "untuned" else {"goal": 0.0},
         )
 
 
@@ -120,22 +110,16 @@ def automatic_relevance(effort: Effort) -> Iterator[Row]:
     y = (y - y.mean()) / y.std()
     start = np.full(d, 2.0)
     MarginalLikelihood(iterations=1).learn(Gaussian(tuple(start)), X[:200], y[:200])
-    begun = time.perf_counter()
-    learned = MarginalLikelihood().learn(Gaussian(tuple(start)), X, y)
-    own = time.perf_counter() - begun
-    begun = time.perf_counter()
+    learned, own = timed(lambda: MarginalLikelihood().learn(Gaussian(tuple(start)), X, y))
+    model = GaussianProcessRegressor(RBF(start, (1e-5, 1e6)) + WhiteKernel(0.1))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        theirs = GaussianProcessRegressor(RBF(start, (1e-5, 1e6)) + WhiteKernel(0.1)).fit(X, y)
-    peer = time.perf_counter() - begun
+        theirs, peer = timed(lambda: model.fit(X, y))
     value = float(theirs.log_marginal_likelihood_value_)
-    yield Row(
+    yield faster(
         f"{d} lengthscales and noise by marginal likelihood, n = {n:,}",
-        peer / own,
-        "× faster",
-        peer="GaussianProcessRegressor",
-        ours_ms=1e3 * own,
-        peer_ms=1e3 * peer,
+        {"mercer": own, "GaussianProcessRegressor": peer},
+        "GaussianProcessRegressor",
         floor=5.0,
         error=abs(value + learned.value) / abs(value),
         note="error: of the likelihood that was reached, relative to theirs",
@@ -148,6 +132,9 @@ def one_round(effort: Effort) -> Iterator[Row]:
     xRFM solves for all its rows at once, which for 50,000 takes 10 GB twice and tens of minutes: it
     gets so many of them that its error is about ours, which has seen all.
     """
+    import torch
+    from xrfm.rfm_src.recursive_feature_machine import RFM
+
     n, count, fewer = map(effort.size, (50_000, 5_000, 20_000))
     d, ridge, kernel = 90, 1.0, Exponential(10.0)
     random = np.random.default_rng(0)
@@ -164,13 +151,6 @@ def one_round(effort: Effort) -> Iterator[Row]:
         after = Metric(product / product.max()).applied(kernel)
         return KernelRidge(ridge, kernel=after, **same).fit(X[:rows], y[:rows])
 
-    try:
-        import torch
-        from xrfm.rfm_src.recursive_feature_machine import RFM
-    except ImportError as missing:
-        yield Row("a round of learning", None, "", note=str(missing))
-        return
-
     def peer(rows: int) -> Any:
         data = torch.as_tensor(X[:rows]), torch.as_tensor(y[:rows])[:, None]
         model = RFM("l2", bandwidth=10.0, device=torch.device("cpu"), verbose=False)
@@ -180,11 +160,9 @@ def one_round(effort: Effort) -> Iterator[Row]:
 
     own(5000, 500)  # code is loaded
     peer(500)
-    begun = time.perf_counter()
-    ours = own(n, count)
-    between = time.perf_counter()
-    theirs = peer(fewer)
-    times = {"mercer": between - begun, "xRFM's RFM": time.perf_counter() - between}
+    ours, seconds = timed(lambda: own(n, count))
+    theirs, theirs_seconds = timed(lambda: peer(fewer))
+    times = {"mercer": seconds, "xRFM's RFM": theirs_seconds}
     values = ours.predict(new), theirs.predict(torch.as_tensor(new)).numpy()
     errors = [float(np.sqrt(np.mean((v.ravel() - truth) ** 2))) for v in values]
     yield faster(
@@ -210,18 +188,15 @@ def in_leaves(effort: Effort) -> Iterator[Row]:
     errors, times = [], []
     for local in ("auto", False):
         model = LearnedKernelRegressor(time_limit=LOCAL_SECONDS, local=local)
-        begun = time.perf_counter()
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            model.fit(X[train], y[train])
-        times.append(time.perf_counter() - begun)
+            times.append(timed(partial(model.fit, X[train], y[train]))[1])
         errors.append(float(np.std(model.predict(X[test]) - y[test]) / np.std(y[test])))
-    yield Row(
+    yield smaller(
         f"household power without a column, {len(train):,} rows, {LOCAL_SECONDS:.0f} s: error in "
         "leaves of a tree over that on centres",
         errors[0] / errors[1],
         "×",
-        larger_is_better=False,
         goal=1.0,
         note=f"errors {errors[0]:.4f} in {times[0]:.0f} s and {errors[1]:.4f} in {times[1]:.0f} s",
     )

@@ -6,10 +6,8 @@ Each row carries, as its error, how far our answer is from theirs, or from refit
 
 from __future__ import annotations
 
-import multiprocessing
 from collections.abc import Iterator
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,13 +15,15 @@ from sklearn.kernel_ridge import KernelRidge as Theirs
 from sklearn.model_selection import GridSearchCV
 
 from benchmarks.measure import (
-    MEGABYTE,
     Effort,
     Groups,
     Row,
     faster,
+    growth,
+    in_a_process,
     interleaved,
     measured,
+    memory,
     relative_error,
 )
 from mercer import KernelRidge, KernelRidgeCV
@@ -81,19 +81,10 @@ def fit_and_predict(effort: Effort) -> Iterator[Row]:
         error=relative_error(ours.predict(new), theirs.predict(new)),
         note=f"scikit-learn stores the {len(X) * len(new) * 8 / 1e9:.1f} GB of the matrix",
     )
-    yield _prediction_memory(len(X), len(new))
-
-
-def _prediction_memory(n: int, rows: int) -> Row:
-    """In a process of its own, where nothing larger was there before."""
-    with multiprocessing.get_context("spawn").Pool(1) as pool:
-        extra = pool.apply(peak_of_prediction, (n, rows))
-    return Row(
-        f"the same, {rows:,} rows: memory beyond input and output",
-        extra / MEGABYTE,
-        " MB",
-        floor=64.0,
-        larger_is_better=False,
+    yield memory(
+        f"the same, {len(new):,} rows: memory beyond input and output",
+        in_a_process(peak_of_prediction, len(X), len(new)),
+        64.0,
         note="peak of the process less its size before the call",
     )
 
@@ -103,14 +94,8 @@ def peak_of_prediction(n: int, rows: int) -> int:
     X, new = points(n), points(rows, seed=2)
     function = Gaussian(LENGTHSCALE).function(X, np.ones(n))
     function(new[:10])  # code is loaded
-    before = _status("VmRSS")
-    output = function(new)
-    return max(0, _status("VmHWM") - before - output.nbytes)
-
-
-def _status(field: str) -> int:
-    lines = Path("/proc/self/status").read_text("utf-8").splitlines()
-    return next(1024 * int(line.split()[1]) for line in lines if line.startswith(field))
+    output, extra = growth(lambda: function(new))
+    return extra - output.nbytes
 
 
 # ---- the path ------------------------------------------------------------------------------------

@@ -9,10 +9,8 @@ rows are not measured.
 
 from __future__ import annotations
 
-import multiprocessing
 import os
 import tempfile
-import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
@@ -21,16 +19,24 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.data import MissingData, household_split, mnist, path, table
+from benchmarks.data import MissingData, elevations, household_split, mnist, path, table
 from benchmarks.measure import (
     MEGABYTE,
     Effort,
     Forecasts,
     Groups,
     Row,
+    faster,
+    growth,
+    in_a_process,
     interleaved,
     measured,
+    memory,
+    over,
     relative_error,
+    smaller,
+    taken,
+    timed,
 )
 from mercer import KernelClassifier, KernelRidge, KernelRidgeCV
 from mercer.features.centres import Uniform
@@ -40,12 +46,6 @@ from mercer.solvers import ConjugateGradient, Direct
 from mercer.solvers.automatic import choose
 
 SPHERE_GAMMA, SPHERE_RIDGE, SPHERE_CENTRES = 20.0, 1e-7, 2000
-
-
-def timed(work: Callable[[], Any]) -> tuple[Any, float]:
-    start = time.perf_counter()
-    answer = work()
-    return answer, time.perf_counter() - start
 
 
 def gaussian(gamma: float) -> Gaussian:
@@ -68,10 +68,8 @@ def on_centres(kernel: Any, X: Any, y: Any, ridge: float, count: int) -> tuple[A
 
 def sphere(n: int, seed: int, dtype: Any) -> tuple[np.ndarray, np.ndarray]:
     """Uniform points of the globe, +1 on land and −1 at sea."""
-    try:
-        from global_land_mask import globe
-    except ImportError:
-        raise MissingData("the package global-land-mask is not installed") from None
+    from global_land_mask import globe
+
     X = np.random.default_rng(seed).standard_normal((n, 3))
     X /= np.linalg.norm(X, axis=1)[:, None]
     latitude = np.degrees(np.arcsin(np.clip(X[:, 2], -1, 1)))
@@ -107,24 +105,15 @@ def land_or_sea(effort: Effort, dtype: Any, floor: float) -> Iterator[Row]:
         float(np.mean(theirs.predict(new) != truth)),
     ]
     name = np.dtype(dtype).name
-    yield Row(
+    yield faster(
         f"land or sea, {n:,} rows, M = {count:,}, {name}: fit",
-        peer / ours,
-        "× faster",
-        peer="Nystroem + RidgeClassifier",
-        ours_ms=1e3 * ours,
-        peer_ms=1e3 * peer,
+        {"mercer": ours, "Nystroem + RidgeClassifier": peer},
+        "Nystroem + RidgeClassifier",
         floor=floor,
         note=f"`{_typed(model)}.fit(X, y)`; misclassified: ours {100 * errors[0]:.2f} %, theirs "
         f"{100 * errors[1]:.2f} %; {model.solution_.status}",
     )
-    yield Row(
-        f"the same: our error over theirs, {name}",
-        errors[0] / errors[1],
-        "",
-        floor=1.0,
-        larger_is_better=False,
-    )
+    yield smaller(f"the same: our error over theirs, {name}", errors[0] / errors[1], floor=1.0)
 
 
 def million(effort: Effort) -> Iterator[Row]:
@@ -133,23 +122,20 @@ def million(effort: Effort) -> Iterator[Row]:
     sphere(2, 0, np.float32)
     small = in_a_process(sphere_fit, fifth, count)
     large = in_a_process(sphere_fit, n, count)
-    yield Row(
+    yield memory(
         f"land or sea, {n:,} rows, M = {count:,}, float32: memory beyond the data",
-        large["extra"] / MEGABYTE,
-        " MB",
+        large["extra"],
+        500.0,
         ours_ms=1e3 * large["seconds"],
-        floor=500.0,
-        larger_is_better=False,
         note=f"peak of the process less its size before the fit; {100 * large['error']:.2f} % "
         f"misclassified; {large['status']}",
     )
     ratio = (large["seconds"] / n) / (small["seconds"] / fifth)
-    yield Row(
+    yield smaller(
         f"time for a row at {n:,} rows over that at {fifth:,}, M = {count:,}",
         ratio,
         "×",
         floor=1.1,
-        larger_is_better=False,
         note=f"{small['seconds']:.1f} s and {large['seconds']:.1f} s",
     )
 
@@ -162,11 +148,6 @@ def sphere_fit(n: int, count: int) -> dict[str, Any]:
     model, measures = measured_fit(kernel, X, y, SPHERE_RIDGE, count)
     new, truth = sphere(100_000, 1, np.float32)
     return measures | {"error": float(np.mean(np.sign(model.predict(new)) != truth))}
-
-
-def _status(field: str) -> int:
-    lines = Path("/proc/self/status").read_text("utf-8").splitlines()
-    return next(1024 * int(line.split()[1]) for line in lines if line.startswith(field))
 
 
 # ---- from disk -----------------------------------------------------------------------------------
@@ -191,14 +172,11 @@ def household() -> Large:
 
 
 def elevation() -> Large:
-    """The earth's elevation on a grid, in its stead: unit vectors, standardised metres."""
-    with np.load(path("tables", "etopo20_grid.npz")) as stored:
-        z, latitude, longitude = (stored[name].astype(np.float64) for name in ("z", "lat", "lon"))
-    north, east = np.meshgrid(np.radians(latitude), np.radians(longitude), indexing="ij")
-    X = np.stack([np.cos(north) * np.cos(east), np.cos(north) * np.sin(east), np.sin(north)])
-    X, y = X.reshape(3, -1).T.astype(np.float32), z.ravel()
+    """The earth's elevation on a grid, in its stead: unit vectors, standardised."""
+    X, y = elevations()
     order = np.random.default_rng(0).permutation(len(y))
-    return Large("elevation", X[order], ((y - y.mean()) / y.std())[order], 100.0, 1e-7)
+    X, y = X[order].astype(np.float32), y[order]
+    return Large("elevation", X, (y - y.mean()) / y.std(), 100.0, 1e-7)
 
 
 def of_its_shape() -> Large:
@@ -244,13 +222,12 @@ def three_ways(large: Large, effort: Effort) -> Iterator[Row]:
         note=f"{alone['extra'] / MEGABYTE:.0f} MB beyond the data; {alone['status']}",
     )
     for what, other in (("MERCER_MEMORY=500MB", within), ("a memory map and 500 MB", read)):
-        yield Row(
+        yield smaller(
             f"the same with {what}: time over that in memory",
             other["seconds"] / alone["seconds"],
             "×",
             ours_ms=1e3 * other["seconds"],
             floor=1.5,
-            larger_is_better=False,
             error=relative_error(other["values"], alone["values"]),
             note=f"RMSE {other['rmse']:.4f}; the error is that of predictions against those of the "
             f"fit in memory; {other['extra'] / MEGABYTE:.0f} MB beyond the data"
@@ -273,16 +250,9 @@ def measured_fit(
     kernel: Any, X: Any, y: Any, ridge: float, count: int
 ) -> tuple[Any, dict[str, Any]]:
     """The model on centres; seconds, bytes by which the process grew at most, and the status."""
-    before = _status("VmRSS")
-    model, seconds = on_centres(kernel, X, y, ridge, count)
-    extra = max(0, _status("VmHWM") - before)
+    (model, seconds), extra = growth(lambda: on_centres(kernel, X, y, ridge, count))
     status = f"`{_typed(model)}.fit(X, y)`: {model.solution_.status}"
     return model, {"seconds": seconds, "extra": extra, "status": status}
-
-
-def in_a_process(work: Callable[..., Any], *arguments: Any) -> Any:
-    with multiprocessing.get_context("spawn").Pool(1) as pool:
-        return pool.apply(work, arguments)
 
 
 # ---- through the estimator -----------------------------------------------------------------------
@@ -298,22 +268,8 @@ def household_centres(effort: Effort) -> Iterator[Row]:
         f"RMSE {fit['rmse']:.4f} of all test rows; {fit['status']}; foreseen: {fit['foreseen']}; "
         "KernelRidge(1e-8 * n, kernel=Gaussian(2.0), centres=4000, random_state=0).fit(X, y)"
     )
-    yield Row(
-        f"{work}: fit",
-        fit["seconds"],
-        " s",
-        floor=120.0,
-        goal=60.0,
-        larger_is_better=False,
-        note=note,
-    )
-    yield Row(
-        f"{work}: memory beyond the data",
-        fit["extra"] / MEGABYTE,
-        " MB",
-        floor=500.0,
-        larger_is_better=False,
-    )
+    yield taken(f"{work}: fit", fit["seconds"], floor=120.0, goal=60.0, note=note)
+    yield memory(f"{work}: memory beyond the data", fit["extra"], 500.0)
 
 
 def household_fit(n: int, count: int) -> dict[str, Any]:
@@ -323,10 +279,7 @@ def household_fit(n: int, count: int) -> dict[str, Any]:
     kernel = Gaussian(2.0)
     KernelRidge(1e-4, kernel=kernel, centres=100, random_state=0).fit(X[:5000], y[:5000])
     model = KernelRidge(1e-8 * n, kernel=kernel, centres=count, random_state=0)
-    Path("/proc/self/clear_refs").write_text("5")  # the peak counts from here
-    before = _status("VmRSS")
-    _, seconds = timed(lambda: model.fit(X, y))
-    extra = max(0, _status("VmHWM") - before)
+    (_, seconds), extra = growth(lambda: timed(lambda: model.fit(X, y)))
     chosen: Any = model.choice_
     return {
         "seconds": seconds,
@@ -351,16 +304,13 @@ def ridge_path(effort: Effort) -> Iterator[Row]:
     times = interleaved(works, effort.repeats(3))
     alone, whole = times["one"], times["search"]
     errors = ", ".join(f"{error**0.5:.4f}" for error in search.cv_errors_[0])
-    yield Row(
+    yield over(
         f"household power, {n:,} rows, M = {count:,}: seven λ and the best one's fit, over one fit",
-        whole / alone,
-        "×",
-        ours_ms=1e3 * whole,
-        peer="KernelRidge.fit",
-        peer_ms=1e3 * alone,
+        whole,
+        alone,
+        "KernelRidge.fit",
         floor=3.0,
         goal=2.0,
-        larger_is_better=False,
         note=f"held-out RMSE for λ = 1e-10, …, 1e-4: {errors}; of test rows "
         f"{_rmse(search.predict(new.astype(np.float32)), truth):.4f}, with λ = 1e-8 "
         f"{_rmse(one.predict(new.astype(np.float32)), truth):.4f}",
@@ -391,8 +341,7 @@ def without_wide_vectors(work: Callable[..., Any], *arguments: Any) -> Any:
     """
     os.environ["OPENBLAS_CORETYPE"] = "Haswell"
     try:
-        with multiprocessing.get_context("spawn").Pool(1) as pool:
-            return pool.apply(work, arguments)
+        return in_a_process(work, *arguments)
     finally:
         del os.environ["OPENBLAS_CORETYPE"]
 
@@ -405,13 +354,10 @@ def whole_matrix(effort: Effort) -> Iterator[Row]:
     model = KernelRidge(alpha, kernel=kernel)
     _, ours = timed(lambda: model.fit(X[:n], y[:n]))
     theirs, peer = without_wide_vectors(their_ridge, X[:n], y[:n], gamma, alpha)
-    yield Row(
+    yield faster(
         f"ridge on {n:,} rows of kin40k, γ = {gamma}, α = {alpha}, float64, solver='auto'",
-        peer / ours,
-        "× faster",
-        peer="KernelRidge",
-        ours_ms=1e3 * ours,
-        peer_ms=1e3 * peer,
+        {"mercer": ours, "KernelRidge": peer},
+        "KernelRidge",
         floor=3.0,
         error=relative_error(model.predict(new), kernel.function(X[:n], theirs)(new)),
         note=(
@@ -423,13 +369,10 @@ def whole_matrix(effort: Effort) -> Iterator[Row]:
     K = kernel.gram(X[:n]).dense()
     K.flat[:: n + 1] += alpha
     _, factored = timed(lambda: cholesky(K, overwrite=True))
-    yield Row(
+    yield faster(
         "the same, against a float64 Cholesky factorisation in panels alone",
-        factored / ours,
-        "× faster",
-        peer="mercer.linalg.cholesky",
-        ours_ms=1e3 * ours,
-        peer_ms=1e3 * factored,
+        {"mercer": ours, "mercer.linalg.cholesky": factored},
+        "mercer.linalg.cholesky",
     )
 
 
@@ -480,13 +423,11 @@ def exact_or_centres(effort: Effort) -> Iterator[Row]:
         return tuned(best(centres=centres), centres=centres)
 
     first = tuned(alpha)
-    yield Row(
+    yield smaller(
         f"whole ridge on {n:,} rows of kin40k, γ = {gamma}, α = {alpha}: true relative residual",
         first.solution.gap,
-        "",
         ours_ms=1e3 * first.seconds,
         floor=1e-6,
-        larger_is_better=False,
         note=f"RMSE {first.rmse:.4f} of {len(truth):,} rows that no fit saw; "
         f"{first.solution.status}",
     )
@@ -494,13 +435,12 @@ def exact_or_centres(effort: Effort) -> Iterator[Row]:
     exact = tuned(chosen)
     found = {count: on_some(count) for count in map(effort.size, COUNTS)}
     listed = ", ".join(f"{count:,}: {one}" for count, one in found.items())
-    yield Row(
+    yield smaller(
         "the same with α chosen: RMSE over the best on 1,000 … 8,000 centres with α chosen",
         exact.rmse / min(one.rmse for one in found.values()),
         "×",
         ours_ms=1e3 * exact.seconds,
         floor=1.0,
-        larger_is_better=False,
         error=exact.solution.gap,
         note=f"γ = {gamma} for all; each α is chosen from 10⁻¹, 10⁻², … 10⁻⁶ by fits on {kept:,} "
         f"of the training rows and their error on the other {n - kept:,}, down to the first rise, "
@@ -527,13 +467,12 @@ def digits(effort: Effort) -> Iterator[Row]:
     )
     _, seconds = timed(lambda: model.fit(X, y))
     error = 100 * float(np.mean(model.predict(new) != truth))
-    yield Row(
+    yield smaller(
         f"multinomial logistic on MNIST, {len(X):,} rows, M = {count:,}: error",
         error,
         " %",
         ours_ms=1e3 * seconds,
         floor=1.8,
-        larger_is_better=False,
         note=f"`{_typed(model)}.fit(X, y)` in {seconds:.0f} s; {model.solution_.status}",
     )
 

@@ -6,8 +6,6 @@ Peers are scikit-learn's `KernelPCA`, `KernelDensity` and `GaussianProcessRegres
 
 from __future__ import annotations
 
-import multiprocessing
-import time
 from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
@@ -22,16 +20,20 @@ from sklearn.neighbors import KernelDensity as TheirDensity
 
 from benchmarks import data
 from benchmarks.measure import (
-    MEGABYTE,
     Effort,
     Groups,
     Row,
     faster,
+    growth,
+    in_a_process,
     interleaved,
     measured,
+    memory,
     relative_error,
+    smaller,
+    taken,
+    timed,
 )
-from benchmarks.ridge import _status
 from mercer import (
     ConformalRegressor,
     KernelDensity,
@@ -94,38 +96,26 @@ def angle(first: np.ndarray, second: np.ndarray) -> float:
 
 def many_components(effort: Effort) -> Iterator[Row]:
     n, d, count, centres = effort.size(200_000), 10, 10, effort.size(1000)
-    with multiprocessing.get_context("spawn").Pool(1) as pool:
-        seconds, extra, share, left = pool.apply(nystroem_pca, (n, d, count, centres))
+    seconds, extra, share, left = in_a_process(nystroem_pca, n, d, count, centres)
     note = (
         f"{centres:,} centres; the components explain {100 * share:.2f} % of the variance, and "
         f"{100 * left:.2f} % lie outside the span of the centres; float32"
     )
-    yield Row(
+    yield taken(
         f"KernelPCA by Nyström, {count} components, n = {n:,}, d = {d}",
         seconds,
-        " s",
         floor=60.0,
-        larger_is_better=False,
-        ours_ms=1e3 * seconds,
         note=note,
     )
-    yield Row(
-        "the same: memory beyond the data",
-        extra / MEGABYTE,
-        " MB",
-        floor=500.0,
-        larger_is_better=False,
-    )
+    yield memory("the same: memory beyond the data", extra, 500.0)
 
 
 def nystroem_pca(n: int, d: int, count: int, centres: int) -> tuple[float, int, float, float]:
     X = points(n, d).astype(np.float32)
     params = {"kernel": Gaussian(10.0**0.5), "random_state": 0}
     KernelPCA(count, centres=50, **params).fit(X[:2000])  # code is loaded
-    before, start = _status("VmRSS"), time.perf_counter()
-    model = KernelPCA(count, centres=centres, **params).fit(X)
-    seconds = time.perf_counter() - start
-    extra = max(0, _status("VmHWM") - before)
+    model = KernelPCA(count, centres=centres, **params)
+    (_, seconds), extra = growth(lambda: timed(lambda: model.fit(X)))
     rows = X[:: max(1, n // 2000)]
     inside = model._sums.features.transform(rows).astype(np.float64)
     left = 1.0 - float(np.mean(np.sum(inside**2, axis=1)))
@@ -160,14 +150,11 @@ def densities(effort: Effort) -> Iterator[Row]:
 
 
 def two_samples(effort: Effort) -> Iterator[Row]:
+    from hyppo.ksample import MMD
+
     n, d, permutations = effort.size(2000), 10, 500
     rng = np.random.default_rng(0)
     X, Y = rng.standard_normal((n, d)), rng.standard_normal((n, d)) + 0.05
-    try:
-        from hyppo.ksample import MMD
-    except ImportError as missing:
-        yield Row("MMD permutation test", None, "", note=f"hyppo is not installed: {missing}")
-        return
     gamma, few = 1.0 / (2.0 * median_distance(np.r_[X, Y]) ** 2), 6
     kernel = Gaussian((0.5 / gamma) ** 0.5)
     found: dict[str, Any] = {}
@@ -235,12 +222,11 @@ def levels(effort: Effort) -> Iterator[Row]:
     }
     for name, test in exact.items():
         level = rejections(test, sets, exact=True)
-        yield Row(
+        yield smaller(
             f"level of {name} at 5 %, {sets:,} null data sets of 40 points",
             abs(level - 5.0),
             " % off",
             floor=1.5,
-            larger_is_better=False,
             note=f"it rejects {level:.2f} %; within 3.5–6.5 % is asked; 99 permutations",
         )
     for name, test in APPROXIMATE.items():
@@ -329,12 +315,11 @@ def intervals(effort: Effort) -> Iterator[Row]:
             share = 100.0 * inside / total
             errors = abs(share - 90.0) / (100.0 * np.sqrt(0.09 / total))
             exact = binomtest(inside, total, 0.9).pvalue
-            yield Row(
+            yield smaller(
                 f"{kind} intervals at 90 %, {name}, {total:,} test rows pooled over splits",
                 errors,
                 " standard errors off",
                 floor=3.0,
-                larger_is_better=False,
                 note=f"they cover {share:.2f} % (p = {exact:.2g}); mean width "
                 f"{np.mean(widths):.2f} deviations of y",
             )

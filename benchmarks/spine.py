@@ -17,7 +17,6 @@ from sklearn.metrics.pairwise import rbf_kernel
 
 from benchmarks import data, digits
 from benchmarks.measure import (
-    MEGABYTE,
     Effort,
     Groups,
     Row,
@@ -25,7 +24,10 @@ from benchmarks.measure import (
     fresh_process,
     interleaved,
     measured,
+    memory,
     relative_error,
+    smaller,
+    taken,
 )
 from mercer import KernelRidge
 from mercer.kernels import Gaussian, Linear, Matern
@@ -192,17 +194,16 @@ def other_kernels(effort: Effort) -> Iterator[Row]:
         kernel = kernels[name]
         reference = digits.product(kernel, problem.X[rows], problem.Y, problem.v, np.float64)
         answer = (kernel.gram(problem.X, problem.Y) @ problem.v)[rows]
-        yield Row(
-            work=f"K(X, Y)v of the same size, float32, d = 10, with {formula}",
-            measured=times[name] / times["mercer"],
-            unit="× the time",
+        yield smaller(
+            f"K(X, Y)v of the same size, float32, d = 10, with {formula}",
+            times[name] / times["mercer"],
+            "× the time",
             peer="mercer's Gaussian",
             ours_ms=1e3 * times[name],
             entry_ns=1e9 * times[name] / problem.entries,
             peer_ms=1e3 * times["mercer"],
             floor=floor,
             goal=goal,
-            larger_is_better=False,
             error=relative_error(answer, reference),
         )
 
@@ -216,13 +217,11 @@ def digits_kept(effort: Effort) -> Iterator[Row]:
             cases = digits.errors(dtype, smoothness, effort.size(4096))
             worst = max(cases, key=cases.__getitem__)
             kernel = "Gaussian" if smoothness is None else "Matérn ½"
-            yield Row(
-                work=f"relative error of the product, {kernel}, {np.dtype(dtype)}",
-                measured=cases[worst],
-                unit="",
+            yield smaller(
+                f"relative error of the product, {kernel}, {np.dtype(dtype)}",
+                cases[worst],
                 peer=digits.REFERENCE[np.dtype(dtype).name],
                 floor=floor,
-                larger_is_better=False,
                 note=f"worst of {len(cases)}: "
                 + "; ".join(f"{case} {error:.1e}" for case, error in cases.items()),
             )
@@ -256,15 +255,7 @@ def dense_matrix(effort: Effort) -> Iterator[Row]:
 
 def sparse_products(effort: Effort) -> Iterator[Row]:
     work = "CSR: K(X, X)v, TF-IDF of rt_polarity, Gaussian, float64"
-    try:
-        X = data.tfidf("rt_polarity")
-    except data.MissingData as missing:
-        peer = "rbf_kernel(X) @ v"
-        yield Row(work, None, "", peer, floor=5.0, note=str(missing))
-        yield Row(
-            f"{work}: memory beyond input and output", None, "", floor=64.0, note=str(missing)
-        )
-        return
+    X = data.tfidf("rt_polarity")
     X = X[: effort.size(X.shape[0])]
     n = X.shape[0]
     v = np.random.default_rng(0).standard_normal(n)
@@ -286,7 +277,8 @@ def sparse_products(effort: Effort) -> Iterator[Row]:
         floor=5.0,
         error=relative_error((kernel.gram(X) @ v)[:CHECKED], reference),
     )
-    yield _memory("the same: memory beyond input and output", fresh_process("sparse_memory"))
+    extra = fresh_process("sparse_memory")["extra"]
+    yield memory("the same: memory beyond input and output", extra, 64.0)
 
 
 # ---- processes -----------------------------------------------------------------------------------
@@ -295,12 +287,7 @@ def sparse_products(effort: Effort) -> Iterator[Row]:
 def peak_memory(effort: Effort) -> Iterator[Row]:
     for d in (10, 784):
         work = f"K(X, Y)v, Gaussian, float32, d = {d}: memory beyond input and output"
-        yield _memory(work, fresh_process("product_memory", str(d)))
-
-
-def _memory(work: str, answer: dict[str, Any]) -> Row:
-    extra = answer["extra"] / MEGABYTE
-    return Row(work, extra, " MB", floor=64.0, larger_is_better=False)
+        yield memory(work, fresh_process("product_memory", str(d))["extra"], 64.0)
 
 
 def quick_calls(effort: Effort) -> Iterator[Row]:
@@ -320,20 +307,18 @@ def quick_calls(effort: Effort) -> Iterator[Row]:
     }
     times = {name: taken / 100 for name, taken in interleaved(works, effort.repeats(20)).items()}
     exact = np.exp(-0.5 * ((row - many) ** 2).sum(axis=1) / 4.0) @ model.dual_coef_
-    yield Row(
+    yield smaller(
         "gram @ v of 40 points",
         1e6 * times["product"],
         " µs",
         floor=50.0,
-        larger_is_better=False,
         error=relative_error(gram @ v, rbf_kernel(X, gamma=0.5) @ v),
     )
-    yield Row(
+    yield smaller(
         "KernelRidge.predict of one row, fitted to 2,000 rows of 10 columns",
         1e3 * times["predict"],
         " ms",
         floor=0.15,
-        larger_is_better=False,
         error=relative_error(model.predict(row), [exact]),
     )
 
@@ -343,12 +328,10 @@ def start_up(effort: Effort) -> Iterator[Row]:
     loaded = [name for name in ("numba", "torch") if any(run[name] for run in runs)]
     what = f"{' and '.join(loaded)} loaded" if loaded else "numba not loaded"
     best = {key: min(run[key] for run in runs) for key in ("base", "package", "kernels")}
-    yield Row(
+    yield taken(
         "import mercer and mercer.kernels, beyond import sklearn.base",
         best["kernels"] if not loaded else float("inf"),
-        " s",
         floor=0.2,
-        larger_is_better=False,
         note=f"{what}; import mercer alone {best['package']:.3f} s; import sklearn.base "
         f"{best['base']:.2f} s",
     )
@@ -359,12 +342,10 @@ def start_up(effort: Effort) -> Iterator[Row]:
             fresh_process("first_product", MERCER_CACHE=cache) for _ in range(effort.repeats(4))
         ]
     fastest = {key: min(run[key] for run in later) for key in ("wall", "imports", "call")}
-    yield Row(
+    yield taken(
         "second process, from the start of Python to the first product of a known kernel",
         fastest["wall"] if not count else float("inf"),
-        " s",
         floor=1.0,
-        larger_is_better=False,
         note=f"{count} functions compiled; imports of numpy and mercer {fastest['imports']:.2f} s, "
         f"the call with the import of numba {fastest['call']:.2f} s; in the first process, which "
         f"compiles, the call took {first['call']:.1f} s",

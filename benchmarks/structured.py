@@ -7,7 +7,7 @@ all of them being in proportion; gradient boosting of scikit-learn for tables.
 
 from __future__ import annotations
 
-import time
+import importlib
 from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
@@ -19,8 +19,18 @@ from sklearn.svm import SVC as PeerSVC
 from sklearn.svm import LinearSVC
 
 from benchmarks import data
-from benchmarks.data import MissingData
-from benchmarks.measure import Effort, Groups, Row, faster, interleaved, measured, relative_error
+from benchmarks.measure import (
+    Effort,
+    Groups,
+    Row,
+    faster,
+    interleaved,
+    measured,
+    relative_error,
+    smaller,
+    taken,
+    timed,
+)
 from mercer import SVC, KernelClassifier, KernelRidge
 from mercer.features import ExplicitFeatures
 from mercer.structured import (
@@ -45,11 +55,7 @@ PUBLISHED = {  # accuracies of WL with ten folds: Shervashidze et al., 2011; Xu 
 
 
 def grakel() -> Any:
-    try:
-        import grakel as peer
-    except ImportError:
-        raise MissingData("the peer is missing: pip install grakel") from None
-    return peer
+    return importlib.import_module("grakel")
 
 
 def as_grakel(pairs: list[Any]) -> list[Any]:
@@ -140,10 +146,10 @@ def accuracies(effort: Effort) -> Iterator[Row]:
     """Ten given folds, C by five folds within the training part of each."""
     for name in ("MUTAG", "PTC", "ENZYMES", "NCI1"):
         pairs, y, folds = data.graphs(name)
-        start = time.perf_counter()
-        K = WeisfeilerLehman(5).normalised()(pairs)
-        ours = folded(SVC(kernel="precomputed"), K, y, folds, effort)
-        took = time.perf_counter() - start
+        own = WeisfeilerLehman(5).normalised()
+        ours, took = timed(
+            lambda: folded(SVC(kernel="precomputed"), own(pairs), y, folds, effort)  # noqa: B023
+        )
         peer = grakel().WeisfeilerLehman(n_iter=5, normalize=True).fit_transform(as_grakel(pairs))
         theirs = folded(PeerSVC(kernel="precomputed"), peer, y, folds, effort)
         yield Row(
@@ -230,23 +236,18 @@ def splice(effort: Effort) -> Iterator[Row]:
         "weighted degree 5": WeightedDegree(5).normalised(),
     }.items():
         errors[name] = ridge_error(kernel, strings, y)
-    yield Row(
+    yield taken(
         f"5-spectrum, Gram matrix of {count:,} splice sequences",
         times["mercer"],
-        " s",
-        ours_ms=1e3 * times["mercer"],
         entry_ns=1e9 * times["mercer"] / count**2,
         floor=1.0,
-        larger_is_better=False,
         note="error of ridge by ten folds: "
         + ", ".join(f"{name} {100 * error:.1f}%" for name, error in errors.items()),
     )
-    yield Row(
+    yield smaller(
         "splice sites: error of the weighted-degree kernel, of that of the 5-spectrum",
         errors["weighted degree 5"] / errors["5-spectrum"],
-        "",
         floor=1.0,
-        larger_is_better=False,
     )
 
 
@@ -277,17 +278,12 @@ def surnames(effort: Effort) -> Iterator[Row]:
         return float((model.predict(names[cut:]) != y[cut:]).mean())
 
     for name, work in {"KernelRidge": ridge, "LinearSVC on explicit features": linear}.items():
-        start = time.perf_counter()
-        wrong = work()
-        took = time.perf_counter() - start
-        yield Row(
+        wrong, took = timed(work)
+        yield taken(
             f"surnames in 18 languages, {len(names):,} strings, blended spectrum of 1 to 5 "
             f"letters, {name}",
             took,
-            " s",
-            ours_ms=1e3 * took,
             floor=60.0,
-            larger_is_better=False,
             note=f"fit and predict; error {100 * wrong:.1f}% on a fifth of the names",
         )
 
@@ -359,30 +355,27 @@ def tables(effort: Effort) -> Iterator[Row]:
 
     frame, X, y, train, test = data.adult()
     train = train[: effort.size(len(train))]
-    start = time.perf_counter()
-    kernel = table_kernel(frame.iloc[train])
-    model = KernelClassifier(
-        kernel=kernel,
-        loss="log_loss",
-        regularization=1e-5,
-        centres=effort.size(2000),
-        random_state=0,
-    ).fit(frame.iloc[train], y[train])
-    wrong = float((model.predict(frame.iloc[test]) != y[test]).mean())
-    ours = time.perf_counter() - start
-    start = time.perf_counter()
-    peer = HistGradientBoostingClassifier(random_state=0).fit(X[train], y[train])
-    theirs_wrong = float((peer.predict(X[test]) != y[test]).mean())
-    theirs = time.perf_counter() - start
-    yield Row(
+    settings: Any = {"loss": "log_loss", "regularization": 1e-5, "random_state": 0}
+
+    def ours() -> float:
+        kernel, count = table_kernel(frame.iloc[train]), effort.size(2000)
+        model = KernelClassifier(kernel=kernel, centres=count, **settings)
+        model.fit(frame.iloc[train], y[train])
+        return float((model.predict(frame.iloc[test]) != y[test]).mean())
+
+    def theirs() -> float:
+        model = HistGradientBoostingClassifier(random_state=0).fit(X[train], y[train])
+        return float((model.predict(X[test]) != y[test]).mean())
+
+    (wrong, seconds), (theirs_wrong, peer) = timed(ours), timed(theirs)
+    yield smaller(
         f"adult, {len(train):,} rows, table_kernel with logistic loss on centres",
         100 * (wrong - theirs_wrong),
         " points of error above the peer",
         peer="HistGradientBoosting on one-hot columns",
-        ours_ms=1e3 * ours,
-        peer_ms=1e3 * theirs,
+        ours_ms=1e3 * seconds,
+        peer_ms=1e3 * peer,
         floor=0.5,
-        larger_is_better=False,
         note=f"errors {100 * wrong:.2f}% and {100 * theirs_wrong:.2f}% on {len(test):,} rows; "
         "times are of fit and predict",
     )
