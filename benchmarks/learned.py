@@ -11,6 +11,7 @@ import numpy as np
 from scipy.stats import rankdata
 
 from benchmarks import learned_peers as peers
+from benchmarks.data import table
 from benchmarks.measure import Effort, Groups, Row, faster, measured, smaller, timed
 from mercer import KernelRidge, LearnedKernelRegressor
 from mercer.kernels import Exponential, Gaussian
@@ -35,15 +36,15 @@ def tables(effort: Effort) -> Iterator[Row]:
     stored = {table: of for table, of in everything[rows].items() if of.get(OURS)}
     complete = [name for name in peers.METHODS if all(of.get(name) for of in stored.values())]
     untuned = [name for name in complete if name not in peers.TUNED]
-    for table, of in stored.items():
+    for name, of in stored.items():
         means = mean_errors(of, untuned)
         best = min(mean for name, mean in means.items() if name != OURS)
         yield smaller(
-            f"{table}, {rows:,} rows: error over that of the best of the others",
+            f"{name}, {rows:,} rows: error over that of the best of the others",
             means[OURS] / best,
             "×",
             note=", ".join(f"{name} {mean:.4g}" for name, mean in means.items())
-            + LEAKS.get(table, ""),
+            + LEAKS.get(name, ""),
         )
     longest = max(seconds for of in stored.values() for _, seconds in of[OURS])
     for names, whose in ((untuned, "untuned"), (complete, "tuned or untuned")):
@@ -179,10 +180,8 @@ def one_round(effort: Effort) -> Iterator[Row]:
 
 def in_leaves(effort: Effort) -> Iterator[Row]:
     """Household power without column 7 on the host: leaves of a tree against centres."""
-    from benchmarks.data import path
-
-    with np.load(path("tables", "household_power.npz")) as stored:
-        X, y = np.delete(stored["X"], 7, axis=1).astype(np.float32), stored["y"].astype(np.float32)
+    X, y = (part.astype(np.float32) for part in table("household_power"))
+    X = np.delete(X, 7, axis=1)
     order = np.random.default_rng(0).permutation(len(X))
     test, train = order[:20_000], order[20_000 : 20_000 + effort.size(len(X))]
     errors, times = [], []

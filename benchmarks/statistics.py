@@ -1,4 +1,4 @@
-"""The figures of methods around the space: components, densities, tests, posteriors, intervals.
+"""The figures of statistics in the space: components, densities, tests, posteriors, intervals.
 
 Peers are scikit-learn's `KernelPCA`, `KernelDensity` and `GaussianProcessRegressor`, and hyppo's
 `MMD` where it is installed. Tables come from the folder MERCER_DATA.
@@ -357,4 +357,4 @@ GROUPS: Groups = {
     "intervals": intervals,
 }
 
-run = partial(measured, "Around the space: components, densities, tests, uncertainty", GROUPS)
+run = partial(measured, "Statistics: components, densities, tests, uncertainty", GROUPS)

@@ -18,19 +18,20 @@ from typing import Any
 import numpy as np
 from scipy.stats import rankdata
 
-from benchmarks.job_peers import OURS, ROWS, TABLES, error, split, store, stored
-from benchmarks.measure import Effort, Row, measured, smaller, taken
+from benchmarks.data import SIXTEEN
+from benchmarks.measure import Effort, Row, measured, smaller, taken, timed
+from benchmarks.workflow_peers import OURS, ROWS, error, split, store, stored
 
 KERNELS = ("tuned SVC", "tuned SVR")
 LIMIT = 60.0  # seconds of each fit
-CHOSEN = os.environ.get("MERCER_JOB_TABLES", " ".join(TABLES)).split()
-"""The tables that are run; of the others, what `job_tables.json` holds is told."""
+CHOSEN = os.environ.get("MERCER_WORKFLOW_TABLES", " ".join(SIXTEEN)).split()
+"""The tables that are run; of the others, what `workflow_tables.json` holds is told."""
 
 
 def tables(effort: Effort) -> Iterator[Row]:
     """`mercer.tune` with its defaults and 60 s, against stored errors of peers on the same rows."""
     if effort.quick:
-        for name in TABLES[:2]:
+        for name in SIXTEEN[:2]:
             yield _row(f"{name}, 300 rows", _fitted(name, 300, 5.0)[1], {})
         return
     for name in CHOSEN:
@@ -67,9 +68,7 @@ def _fitted(name: str, rows: int, limit: float) -> tuple[str, dict[str, Any]]:
 
     X, y, X_test, y_test, classes = split(name, rows)
     task = "classification" if classes else "regression"
-    start = time.perf_counter()
-    model = mercer.tune(X, y, task=task, time_limit=limit)
-    seconds = time.perf_counter() - start
+    model, seconds = timed(lambda: mercer.tune(X, y, task=task, time_limit=limit))
     return f"{name}, {len(y)} rows", {
         "error": error(y_test, model.predict(X_test), classes),
         "claimed": next(iter(model.record_.scores["mercer"].values())),
@@ -182,9 +181,8 @@ def kills(effort: Effort) -> Iterator[Row]:
     ):
         whole = Path(folder, "whole.ckpt"), Path(folder, "whole.npy")
         _run(fits, *whole)  # code is compiled
-        start = time.perf_counter()
-        _run(fits, *whole)
-        seconds, expected = time.perf_counter() - start, np.load(whole[1])
+        _, seconds = timed(lambda: _run(fits, *whole))
+        expected = np.load(whole[1])
         for trial in range(count):
             checkpoint, out = Path(folder, f"{trial}.ckpt"), Path(folder, f"{trial}.npy")
             _run(fits, checkpoint, out, random.Random(trial).uniform(0.0, seconds))

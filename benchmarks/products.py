@@ -1,4 +1,4 @@
-"""The figures of the spine: products, digits, dense and sparse matrices, memory, start-up.
+"""The figures of products: against peers, digits kept, dense and sparse matrices, memory, start-up.
 
 Each group returns rows with the floor and the goal that were set before the code was written.
 Timings include everything a user's line does: `kernel.gram(X, Y) @ v` packs its points, too.
@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from sklearn.metrics.pairwise import rbf_kernel
 
-from benchmarks import data, digits
+from benchmarks import data, precision
 from benchmarks.measure import (
     Effort,
     Groups,
@@ -83,7 +83,7 @@ class Problem:
         answer = self.ours() if answer is None else np.asarray(answer)
         rows = np.linspace(0, len(self.X) - 1, CHECKED).astype(int)
         kernel = Gaussian(self.lengthscale)
-        reference = digits.product(kernel, self.X[rows], self.Y, self.v, np.float64)
+        reference = precision.product(kernel, self.X[rows], self.Y, self.v, np.float64)
         return relative_error(answer[rows], reference)
 
 
@@ -192,7 +192,7 @@ def other_kernels(effort: Effort) -> Iterator[Row]:
         ("composite", "2.0 * Gaussian(0.5) + Linear() * Matern(1.5, 2.0)", 3.0, 2.0),
     ):
         kernel = kernels[name]
-        reference = digits.product(kernel, problem.X[rows], problem.Y, problem.v, np.float64)
+        reference = precision.product(kernel, problem.X[rows], problem.Y, problem.v, np.float64)
         answer = (kernel.gram(problem.X, problem.Y) @ problem.v)[rows]
         yield smaller(
             f"K(X, Y)v of the same size, float32, d = 10, with {formula}",
@@ -214,13 +214,13 @@ def other_kernels(effort: Effort) -> Iterator[Row]:
 def digits_kept(effort: Effort) -> Iterator[Row]:
     for dtype, floor in ((np.float32, 1e-6), (np.float64, 1e-13)):
         for smoothness in (None, 0.5):
-            cases = digits.errors(dtype, smoothness, effort.size(4096))
+            cases = precision.errors(dtype, smoothness, effort.size(4096))
             worst = max(cases, key=cases.__getitem__)
             kernel = "Gaussian" if smoothness is None else "Matérn ½"
             yield smaller(
                 f"relative error of the product, {kernel}, {np.dtype(dtype)}",
                 cases[worst],
-                peer=digits.REFERENCE[np.dtype(dtype).name],
+                peer=precision.REFERENCE[np.dtype(dtype).name],
                 floor=floor,
                 note=f"worst of {len(cases)}: "
                 + "; ".join(f"{case} {error:.1e}" for case, error in cases.items()),
@@ -248,7 +248,7 @@ def dense_matrix(effort: Effort) -> Iterator[Row]:
         goal=6.0,
         error=relative_error(
             kernel.gram(X).dense()[:CHECKED],
-            digits.matrix(kernel, X[:CHECKED], X, np.longdouble),
+            precision.matrix(kernel, X[:CHECKED], X, np.longdouble),
         ),
     )
 
@@ -364,4 +364,4 @@ GROUPS: Groups = {
     "start": start_up,
 }
 
-run = partial(measured, "Spine", GROUPS)
+run = partial(measured, "Products", GROUPS)
