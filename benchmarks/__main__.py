@@ -67,7 +67,10 @@ def main() -> None:
         if options.stored:
             results = report.read(name)
         else:
-            module = importlib.import_module(f"benchmarks.{name}")
+            try:
+                module = importlib.import_module(f"benchmarks.{name}")
+            except ImportError as missing:
+                raise SystemExit(f"the set {name} is not run: {missing}") from None
             results = module.run(quick=options.quick, only=options.only)
             if options.update:
                 results = report.updated(name, results)

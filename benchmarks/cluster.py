@@ -19,8 +19,9 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks import measure
 from benchmarks.data import MissingData
-from benchmarks.measure import Effort, Groups, Row, measured, over, smaller, timed
+from benchmarks.measure import Effort, Groups, Row
 from benchmarks.scale import SPHERE_CENTRES, SPHERE_GAMMA, SPHERE_RIDGE, gaussian, sphere
 from mercer import KernelRidge
 from mercer.features.centres import Given, Uniform
@@ -71,11 +72,11 @@ def two_workers(effort: Effort) -> Iterator[Row]:
         model().fit(*persisted(X[:5000], y[:5000], blocks=WORKERS))  # on all workers
         rows, targets = persisted(X, y)
         for _ in range(effort.repeats(2)):  # they take turns
-            here, took = timed(lambda: model().fit(X, y))
+            here, took = measure.timed(lambda: model().fit(X, y))
             alone = min(alone, took)
-            there, took = timed(lambda: model().fit(rows, targets))
+            there, took = measure.timed(lambda: model().fit(rows, targets))
             seconds = min(seconds, took)
-    yield over(
+    yield measure.over(
         f"land or sea, {n:,} rows, M = {count:,}: 2 workers over one process with two threads",
         seconds,
         alone,
@@ -108,17 +109,17 @@ def on_cards(effort: Effort) -> Iterator[Row]:
         )
 
     model(device="cuda").fit(X, y)  # code is compiled
-    here, alone = timed(lambda: model(device="cuda").fit(X, y))
+    here, alone = measure.timed(lambda: model(device="cuda").fit(X, y))
     expected = np.asarray(here.predict(new))
-    _, told = timed(lambda: here.predict(X).sum())
+    _, told = measure.timed(lambda: here.predict(X).sum())
     for workers in sorted({count, max(2, count)}):
         with local_cluster(n_workers=workers) as client:
             rows, targets = persisted(X, y)
             model().fit(rows, targets)  # code is loaded, rows are copied to the card
-            there, seconds = timed(partial(model().fit, rows, targets))
+            there, seconds = measure.timed(partial(model().fit, rows, targets))
             used = set(client.run(_used_card).values())
             some = there.predict(rows[: len(new)]).compute()  # code is loaded
-            _, waited = timed(there.predict(rows).sum().compute)
+            _, waited = measure.timed(there.predict(rows).sum().compute)
         yield Row(
             f"land or sea, {n:,} rows, M = {centres:,}: workers with a card ({workers} on {count}) "
             "over one process with one card",
@@ -212,7 +213,7 @@ def traffic(effort: Effort) -> Iterator[Row]:
         client.run(start_counting)
         (rows,) = persisted(X)
         few, many = (sent_in_a_pass(client, rows, m, outputs, 10) for m in (1, count))
-    yield smaller(
+    yield measure.smaller(
         f"numbers moved in a pass with M = {count:,}, {outputs} outputs, {WORKERS} workers",
         (many - few) / 8.0,
         " numbers",
@@ -253,7 +254,7 @@ def killed(effort: Effort) -> Iterator[Row]:
     for _ in range(runs):  # on a new cluster each: Dask does not replace every lost worker
         with local_cluster() as client:
             data = persisted(trouble.X, trouble.y)
-            seconds = timed(partial(trouble.error, *data))[1]
+            seconds = measure.timed(partial(trouble.error, *data))[1]
             victim = int(random.choice(list(client.run(os.getpid).values())))
             clock = threading.Timer(random.uniform(0, seconds), os.kill, (victim, signal.SIGKILL))
             clock.start()
@@ -312,7 +313,7 @@ def faults(effort: Effort) -> Iterator[Row]:
             clock.start()
             error = trouble.error(rows, targets)
             clock.join()
-        yield smaller(f"{name}: largest difference of the answer", error, floor=1e-6)
+        yield measure.smaller(f"{name}: largest difference of the answer", error, floor=1e-6)
 
 
 def scheduler_lost(effort: Effort) -> Iterator[Row]:
@@ -367,7 +368,7 @@ def scheduler_lost(effort: Effort) -> Iterator[Row]:
             rows, targets = persisted(trouble.X, trouble.y)
             model.fit(rows, targets)
     error = float(np.abs(model.predict(trouble.X[:2000]) - trouble.wanted).max())
-    yield smaller(
+    yield measure.smaller(
         "the scheduler lost, the fit resumed: largest difference of the answer",
         error,
         floor=1e-6,
@@ -398,9 +399,9 @@ def predicted(effort: Effort) -> Iterator[Row]:
             model.fit(*persisted(X[:5000], y[:5000], blocks=WORKERS))  # code is loaded
             gram = Gram(kernel, kernel.points(rows), kernel.points(X[:count]))
             plan = gram.forecast(Workload.of(gram, Squared()))
-            _, seconds = timed(partial(model.fit, rows, targets))
+            _, seconds = measure.timed(partial(model.fit, rows, targets))
         foreseen = plan.seconds
-        yield smaller(
+        yield measure.smaller(
             f"{n:,} rows, M = {count:,}: time foreseen, by how much it differs from the time taken",
             abs(foreseen / seconds - 1.0),
             " of it",
@@ -429,4 +430,4 @@ GROUPS: Groups = {
 }
 
 
-run = partial(measured, "Cluster", GROUPS)
+run = partial(measure.measured, "Cluster", GROUPS)

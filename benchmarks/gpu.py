@@ -12,21 +12,43 @@ once before, so that its points are packed; the note says how long packing takes
 
 from __future__ import annotations
 
+import os
+import tempfile
 import time
+import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 from sklearn.base import clone
+from sklearn.ensemble import HistGradientBoostingRegressor
+from sklearn.linear_model import LinearRegression
+from threadpoolctl import threadpool_limits
 
-from benchmarks.measure import Effort, Forecasts, Row, faster, measured, over, smaller, taken
+from benchmarks import measure
+from benchmarks.data import elevations, household_split, mnist
+from benchmarks.measure import Effort, Row
+from benchmarks.scale import sphere
+from mercer import (
+    SVC,
+    KernelClassifier,
+    KernelRegressor,
+    KernelRidge,
+    KernelRidgeCV,
+    LearnedKernelRegressor,
+)
+from mercer.errors import ApproximationWarning
+from mercer.evaluation.gpu import blocks
 from mercer.kernels import (
     AllSubsets,
     ArcCosine,
     Brownian,
     Cauchy,
     ChiSquared,
+    Exponential,
     Gaussian,
     Laplacian,
     Linear,
@@ -37,7 +59,8 @@ from mercer.kernels import (
     RationalQuadratic,
     Spline,
 )
-from mercer.solvers import ConjugateGradient, Direct
+from mercer.solvers import BlockCoordinateDescent, ConjugateGradient, Direct, Newton
+from mercer.solvers.automatic import choose
 
 CHECKED = 256  # rows that are compared with float64
 REPEATS = 5
@@ -52,11 +75,7 @@ METHOD = (
 
 def available() -> bool:
     """Whether there is a GPU to measure."""
-    try:
-        import torch
-    except ImportError:
-        return False
-    return bool(torch.cuda.is_available())
+    return torch.cuda.is_available()
 
 
 def device() -> str:
@@ -71,8 +90,6 @@ def rows_of(effort: Effort, full: int) -> int:
 
 def milliseconds(work: Callable[[], Any], repeats: int = REPEATS) -> float:
     """The median time of a piece of device work, by device events, after one run."""
-    import torch
-
     work()
     times = []
     if not available():
@@ -89,8 +106,6 @@ def milliseconds(work: Callable[[], Any], repeats: int = REPEATS) -> float:
 
 def wall(work: Callable[[], Any]) -> tuple[float, Any]:
     """Seconds until the device is done, and the answer."""
-    import torch
-
     done = torch.cuda.synchronize if available() else lambda: None
     done()
     start = time.perf_counter()
@@ -100,17 +115,11 @@ def wall(work: Callable[[], Any]) -> tuple[float, Any]:
 
 
 def normal(*shape: int, dtype: Any = None) -> Any:
-    import torch
-
     return torch.randn(*shape, device=device(), dtype=dtype or torch.float32)
 
 
 def exact_rows(kernel: Any, X: Any, Y: Any, v: Any, rows: int = CHECKED) -> Any:
     """K(X, Y) v for the first rows, in float64, distances by differences."""
-    import torch
-
-    from mercer.evaluation.gpu import blocks
-
     points = kernel.points(X[:rows].double()), kernel.points(Y.double())
     return blocks.values(kernel.expression(), *points, torch.float64) @ v.double()
 
@@ -177,7 +186,7 @@ def symmetric_products(effort: Effort) -> Iterator[Row]:
         both, one = kernel.gram(X, Y), kernel.gram(X)
         each = milliseconds(lambda: one @ v)  # noqa: B023
         other = milliseconds(lambda: both @ v)  # noqa: B023
-        yield smaller(
+        yield measure.smaller(
             f"K(X,X)v {name}, n = {n:,}, d = {width}: time over that of K(X,Y)v",
             each / other,
             "×",
@@ -188,8 +197,6 @@ def symmetric_products(effort: Effort) -> Iterator[Row]:
 
 def _torch_in_blocks(n: int) -> Row:
     """The peer of the first row: what one writes without a library."""
-    import torch
-
     X, Y, v = normal(n, 10), normal(n, 10), normal(n)
 
     def blocks() -> Any:
@@ -228,8 +235,6 @@ def wide_products(effort: Effort) -> Iterator[Row]:
 
 def matrix_rate(kind: str) -> float:
     """TFLOP/s of a large matrix product."""
-    import torch
-
     size = 8192 if available() else 256
     A = normal(size, size, dtype=torch.float64 if kind == "float64" else torch.float32)
     before = torch.backends.cuda.matmul.allow_tf32
@@ -263,7 +268,7 @@ def other_kernels(effort: Effort) -> Iterator[Row]:
         "χ²": ChiSquared(0.1),
     }.items():
         found = rate(kernel, n, width, positive=name in ("Brownian", "spline", "χ²"))
-        yield smaller(
+        yield measure.smaller(
             f"{name}, time over the Gaussian's, n = m = {n:,}, d = {width}",
             found["ms"] / base["ms"],
             "×",
@@ -285,10 +290,6 @@ def other_kernels(effort: Effort) -> Iterator[Row]:
 
 
 def exact_ridge(effort: Effort) -> Iterator[Row]:
-    import torch
-
-    from mercer import KernelRidge
-
     n = rows_of(effort, 30_000)
     for name in ("float32", "float64"):
         dtype = getattr(torch, name)
@@ -317,10 +318,6 @@ def exact_ridge(effort: Effort) -> Iterator[Row]:
 
 def household(effort: Effort, drop: int | None = None, by_time: bool = False) -> tuple[Any, ...]:
     """Household power on the card: training rows and targets, test rows and targets."""
-    import torch
-
-    from benchmarks.data import household_split
-
     parts = household_split(drop, by_time)
     if not available():
         some = np.random.default_rng(0).permutation(len(parts[0]))[: rows_of(effort, 1_844_333)]
@@ -340,8 +337,6 @@ def timed_fit(model: Any, X: Any, y: Any) -> float:
 
 
 def centres(effort: Effort) -> Iterator[Row]:
-    from mercer import KernelRidge
-
     X, y, new, truth = household(effort)
     marks = {
         5_000: (0.6, 0.3, 0.171),
@@ -359,7 +354,7 @@ def centres(effort: Effort) -> Iterator[Row]:
             times.append(wall(lambda: model.fit(X, y))[0])  # noqa: B023
             errors.append(error_of(model, new, truth))
         seconds = float(np.median(times))
-        yield taken(
+        yield measure.taken(
             f"household power, {len(X):,} × 11, M = {count:,} centres",
             seconds,
             floor=floor,
@@ -373,9 +368,6 @@ def centres(effort: Effort) -> Iterator[Row]:
 
 def peers_beside(X: Any, y: Any, new: Any, truth: Any) -> str:
     """Errors of a linear model and of boosted trees on the same table, by scikit-learn."""
-    from sklearn.ensemble import HistGradientBoostingRegressor
-    from sklearn.linear_model import LinearRegression
-
     X, y, new, truth = (part.cpu().numpy() for part in (X, y, new, truth))
     trees = HistGradientBoostingRegressor(max_iter=300, early_stopping=False, random_state=0)
     models = {"linear model": LinearRegression(), "boosted trees": trees}
@@ -388,10 +380,6 @@ def peers_beside(X: Any, y: Any, new: Any, truth: Any) -> str:
 
 def all_points(effort: Effort) -> Iterator[Row]:
     """Exact ridge regression, with no argument but α and the kernel."""
-    import torch
-
-    from mercer import KernelRidge
-
     X, y, new, truth = household(effort)
     for rows, floor, goal in ((200_000, 4.0, 1.5), (1_844_333, 90.0, 40.0)):
         rows = rows_of(effort, rows)
@@ -401,7 +389,7 @@ def all_points(effort: Effort) -> Iterator[Row]:
         model = KernelRidge(alpha=1e-8 * rows, kernel=Gaussian(2.0))
         seconds = timed_fit(model, Z, t) if rows < 10**6 else wall(lambda: model.fit(Z, t))[0]  # noqa: B023
         others = f" ({peers_beside(Z, t, new, truth)})" if rows == len(X) else ""
-        yield taken(
+        yield measure.taken(
             f"household power, exact ridge on {rows:,} × 11",
             seconds,
             floor=floor,
@@ -418,8 +406,6 @@ def harder_tables(effort: Effort) -> Iterator[Row]:
 
     Rows of a random split have neighbours in time on both sides; those of the last tenth have none.
     """
-    from mercer import KernelRidge, KernelRidgeCV
-
     kernel, ridges = Gaussian(2.0), np.array([1e-8, 1e-7, 1e-6, 1e-5])
     for drop, by_time in ((7, False), (None, True), (7, True)):
         X, y, new, truth = household(effort, drop, by_time)
@@ -436,7 +422,7 @@ def harder_tables(effort: Effort) -> Iterator[Row]:
         seconds = wall(lambda: model.fit(X, y))[0]  # noqa: B023
         table = "household power" + ("" if drop is None else f" without column {drop}")
         later = ", test rows later than all others" if by_time else ""
-        yield smaller(
+        yield measure.smaller(
             f"{table}, exact ridge on {n:,} × {X.shape[1]}{later}: RMSE",
             error_of(model, new, truth),
             f"; {peers_beside(X, y, new, truth)}",
@@ -451,14 +437,6 @@ def harder_tables(effort: Effort) -> Iterator[Row]:
 
 def brought_in_blocks(effort: Effort) -> Iterator[Row]:
     """Rows on the host that a budget keeps from the card, against the same rows there."""
-    import os
-    import tempfile
-    from pathlib import Path
-
-    import torch
-
-    from mercer import KernelRidge
-
     n = max(rows_of(effort, 4_000_000), 60_000)  # a budget below some tiles is refused
     count = rows_of(effort, 5_000)
     random = np.random.default_rng(0)
@@ -481,7 +459,7 @@ def brought_in_blocks(effort: Effort) -> Iterator[Row]:
                 seconds = timed_fit(far, rows, y)
             finally:
                 del os.environ["MERCER_MEMORY"]
-            yield over(
+            yield measure.over(
                 f"{n:,} × 100 from {name} of the host, M = {count:,} centres: time over that of "
                 "rows on the card",
                 seconds,
@@ -496,11 +474,6 @@ def brought_in_blocks(effort: Effort) -> Iterator[Row]:
 
 def earth(effort: Effort) -> Iterator[Row]:
     """Ridge on centres: the elevations of the earth, points of the sphere."""
-    import torch
-
-    from benchmarks.data import elevations
-    from mercer import KernelRidge
-
     X, y = (torch.as_tensor(a, device=device(), dtype=torch.float32) for a in elevations())
     order = torch.randperm(
         len(X), device=device(), generator=torch.Generator(device()).manual_seed(0)
@@ -510,7 +483,7 @@ def earth(effort: Effort) -> Iterator[Row]:
     kernel, count = Matern(1.5, lengthscale=0.2), rows_of(effort, 20_000)
     model = KernelRidge(1e-8 * len(X), kernel=kernel, centres=count, random_state=0)
     seconds = timed_fit(model, X, y)
-    yield taken(
+    yield measure.taken(
         f"M = {count:,} centres, elevations of the earth, {len(X):,} points of the sphere, "
         "Matérn 3/2, ℓ = 0.2, λ = 1e-8",
         seconds,
@@ -525,8 +498,6 @@ def earth(effort: Effort) -> Iterator[Row]:
 
 def labels(n: int) -> tuple[Any, Any]:
     """Random rows of 10 columns, and two classes that overlap."""
-    import torch
-
     X = normal(n, 10)
     score = torch.sin(2.0 * X[:, 0]) + X[:, 1] * X[:, 2] + 0.3 * normal(n)
     return X, (score > 0).long()
@@ -534,10 +505,6 @@ def labels(n: int) -> tuple[Any, Any]:
 
 def losses(effort: Effort) -> Iterator[Row]:
     """`KernelClassifier` and `KernelRegressor` on tensors, with their duality gaps."""
-    import torch
-
-    from mercer.estimators import KernelClassifier, KernelRegressor
-
     n, m = rows_of(effort, 1_000_000), rows_of(effort, 10_000)
     X, y = labels(n + 20_000)
     y3 = (y + (X[:, 3] > 0.5))[:n]
@@ -554,43 +521,38 @@ def losses(effort: Effort) -> Iterator[Row]:
     ):
         model.fit(X[:50_000].contiguous(), targets[:50_000])  # code is compiled
         seconds, _ = wall(lambda f=model, t=targets: f.fit(X, t))
-        found = model.solution_
         wrong = ""
         if targets is y:
             wrong = f"; {100 * float((model.predict(new) != truth).float().mean()):.2f}% wrong"
-        yield taken(
-            f"{name} on M = {m:,} centres, {n:,} × 10, float32",
-            seconds,
-            error=found.gap / abs(found.objective),
-            note=f"`{model!r}.fit(X, y)` on tensors; the error is the relative duality gap in "
-            f"float64{wrong}. {found.status}",
-        )
+        yield _with_gap(f"{name} on M = {m:,} centres, {n:,} × 10, float32", seconds, model, wrong)
+
+
+def _with_gap(work: str, seconds: float, model: Any, wrong: str = "") -> Row:
+    found = model.solution_
+    return measure.taken(
+        work,
+        seconds,
+        error=found.gap / abs(found.objective),
+        note=f"`{model!r}.fit(X, y)` on tensors; the error is the relative duality gap in "
+        f"float64{wrong}. {found.status}",
+    )
 
 
 def whole_losses(effort: Effort) -> Iterator[Row]:
     """Newton's method on all points, and gradients of the function."""
-    from mercer.estimators import KernelClassifier
-
     for n in (200_000, 50_000):
         n = rows_of(effort, n)
         X, y = labels(n)
         model = KernelClassifier("log_loss", 1e-4, kernel=Gaussian(2.0))
         model.fit(X, y)  # code is compiled
         seconds, _ = wall(lambda: model.fit(X, y))  # noqa: B023
-        found = model.solution_
-        yield taken(
-            f"logistic on all points, Newton, {n:,} × 10, float32",
-            seconds,
-            error=found.gap / abs(found.objective),
-            note=f"`{model!r}.fit(X, y)` on tensors; the error is the relative duality gap in "
-            f"float64. {found.status}",
-        )
+        yield _with_gap(f"logistic on all points, Newton, {n:,} × 10, float32", seconds, model)
     f, new = model.function_, normal(rows_of(effort, 10_000), 10)
     seconds, _ = wall(lambda: f.gradient(new))
     exact = f.kernel.function(X[:2_000].double(), f.coefficients[:2_000].double())
     near = f.kernel.function(X[:2_000].contiguous(), f.coefficients[:2_000])
     gap = near.gradient(new[:256]).double() - exact.gradient(new[:256].double())
-    yield smaller(
+    yield measure.smaller(
         f"∇f at {len(new):,} points, {n:,} centres × 10, float32",
         1e3 * seconds,
         " ms",
@@ -602,14 +564,6 @@ def whole_losses(effort: Effort) -> Iterator[Row]:
 
 def learned(effort: Effort, drop: int | None = 7, limit: float = 225.0) -> Iterator[Row]:
     """A learned kernel on all points, without the column that nearly is the target."""
-    import warnings
-
-    from sklearn.base import clone
-
-    from mercer import KernelRidge, LearnedKernelRegressor
-    from mercer.errors import ApproximationWarning
-    from mercer.kernels import Exponential
-
     floor, goal = (0.026, 0.020) if drop is None else (0.235, 0.183)
     X, y, new, truth = household(effort, drop)
     model = LearnedKernelRegressor(time_limit=limit)
@@ -626,7 +580,7 @@ def learned(effort: Effort, drop: int | None = 7, limit: float = 225.0) -> Itera
     more, _ = wall(lambda: model.predict(new))
     table = "household power" + ("" if drop is None else f" without column {drop}")
     at_density = [f"{error**0.5:.3f}" for error in model.race_.dense_errors]
-    yield smaller(
+    yield measure.smaller(
         f"{table}, {len(X):,} × {X.shape[1]}, learned kernel, RMSE on the test set",
         error_of(model, new, truth),
         ours_ms=1e3 * (seconds + more),
@@ -649,11 +603,6 @@ def learned_with_all(effort: Effort) -> Iterator[Row]:
 
 
 def digits(effort: Effort) -> Iterator[Row]:
-    import torch
-
-    from benchmarks.data import mnist
-    from mercer import KernelRidge
-
     images = mnist(rows_of(effort, 60_000))
     X, labels, new, truth = (torch.as_tensor(a, device=device()) for a in images)
     X, new = X.float(), new.float()
@@ -661,7 +610,7 @@ def digits(effort: Effort) -> Iterator[Row]:
     model = KernelRidge(alpha=0.06, kernel=Gaussian(5.0))
     seconds = timed_fit(model, X, targets)
     wrong = 100 * float((model.predict(new).argmax(1) != truth).float().mean())
-    yield taken(
+    yield measure.taken(
         f"MNIST, {len(X):,} × 784, ten outputs, all points",
         seconds,
         floor=0.5,
@@ -674,12 +623,6 @@ def digits(effort: Effort) -> Iterator[Row]:
 
 def support_vectors(effort: Effort) -> Iterator[Row]:
     """`SVC` on MNIST, kernel values from the card, against the same on two cores."""
-    import torch
-    from threadpoolctl import threadpool_limits
-
-    from benchmarks.data import mnist
-    from mercer import SVC
-
     images, labels, new, truth = mnist(rows_of(effort, 60_000))
     images, new = images.astype(np.float32), new.astype(np.float32)
     X, y = torch.as_tensor(images, device=device()), torch.as_tensor(labels, device=device())
@@ -691,7 +634,7 @@ def support_vectors(effort: Effort) -> Iterator[Row]:
         peer = wall(lambda: alone.fit(images, labels))[0]
     pairs = zip(ours.solutions_, alone.solutions_, strict=True)
     wrong = float(np.mean(ours.predict(new) != truth))
-    yield faster(
+    yield measure.faster(
         f"SVC, MNIST, {len(X):,} images, C = 1, γ = 'scale', on tensors",
         {"mercer": seconds, "SVC on two cores": peer},
         "SVC on two cores",
@@ -719,10 +662,7 @@ CELLS = tuple(
 
 def automatic(effort: Effort) -> Iterator[Row]:
     """Times foreseen on the card, and the choice against the best candidate."""
-    from mercer import KernelRidge
-    from mercer.solvers.automatic import choose
-
-    forecasts = Forecasts()
+    forecasts = measure.Forecasts()
     for n, d, count in CELLS:
         n, count = rows_of(effort, n), None if count is None else rows_of(effort, count)
         X = normal(n, d)
@@ -749,12 +689,6 @@ def in_blocks(effort: Effort) -> Iterator[Row]:
 
     Each has the lengthscale that suits it: a few times the distance between points or centres.
     """
-    import torch
-
-    from benchmarks.scale import sphere
-    from mercer import KernelRidge
-    from mercer.solvers import BlockCoordinateDescent, Newton
-
     n, count = rows_of(effort, 10_000_000), rows_of(effort, 50_000)
     limits = BLOCK_SECONDS if available() else dict.fromkeys(BLOCK_SECONDS, 5.0)
     spread = (10_000_000 / n) ** 0.5  # of distances between fewer points
@@ -775,7 +709,7 @@ def in_blocks(effort: Effort) -> Iterator[Row]:
         clone(model).set_params(solver=short).fit(X[:20_000], y[:20_000])  # code is compiled
         seconds = wall(lambda: model.fit(X, y))[0]  # noqa: B023
         wrong[name] = 100 * float((model.predict(new).sign() != truth).double().mean())
-        yield smaller(
+        yield measure.smaller(
             f"land or sea, {n:,} rows, {name}: misclassified",
             wrong[name],
             " %",
@@ -785,7 +719,7 @@ def in_blocks(effort: Effort) -> Iterator[Row]:
             f"{model.solution_.status}",
         )
     first, second = wrong.values()
-    yield smaller(
+    yield measure.smaller(
         f"land or sea, {n:,} rows: errors on all points over those on {count:,} centres",
         first / second,
         "×",
@@ -813,30 +747,8 @@ GROUPS: dict[str, Callable[[Effort], Iterator[Row]]] = {
     "wide": wide_products,
     "kernels": other_kernels,
 }
-PARTS = {  # what is below its floor or not measured yet, and the rest
-    "FIRST": [
-        "digits",
-        "centres",
-        "svm",
-        "automatic",
-        "losses",
-        "whole",
-        "learned",
-        "learned columns",
-    ],
-    "SECOND": [
-        "exact",
-        "tables",
-        "streamed",
-        "earth",
-        "blocks",
-        "ridge",
-        "products",
-        "symmetric",
-        "wide",
-        "kernels",
-    ],
-}
+NAMES = list(GROUPS)
+PARTS = {"FIRST": NAMES[:8], "SECOND": NAMES[8:]}  # each takes about twelve minutes
 
 
 def run(quick: bool = False, only: list[str] | None = None) -> dict[str, Any]:
@@ -847,9 +759,8 @@ def run(quick: bool = False, only: list[str] | None = None) -> dict[str, Any]:
             "it at a small size on the CPU"
         )
     names = [group for name in only or [] for group in PARTS.get(name, [name])]
-    results = measured("GPU", GROUPS, quick, names or None) | {"method": METHOD}
+    results = measure.measured("GPU", GROUPS, quick, names or None) | {"method": METHOD}
     if available():
-        import torch
         import triton
 
         results["machine"]["processor"] = torch.cuda.get_device_name()

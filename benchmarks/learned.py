@@ -11,8 +11,9 @@ import numpy as np
 from scipy.stats import rankdata
 
 from benchmarks import learned_peers as peers
+from benchmarks import measure
 from benchmarks.data import table
-from benchmarks.measure import Effort, Groups, Row, faster, measured, smaller, timed
+from benchmarks.measure import Effort, Groups, Row
 from mercer import KernelRidge, LearnedKernelRegressor
 from mercer.kernels import Exponential, Gaussian
 from mercer.learning import GradientRounds, MarginalLikelihood, Metric
@@ -39,7 +40,7 @@ def tables(effort: Effort) -> Iterator[Row]:
     for name, of in stored.items():
         means = mean_errors(of, untuned)
         best = min(mean for name, mean in means.items() if name != OURS)
-        yield smaller(
+        yield measure.smaller(
             f"{name}, {rows:,} rows: error over that of the best of the others",
             means[OURS] / best,
             "×",
@@ -56,7 +57,7 @@ def tables(effort: Effort) -> Iterator[Row]:
         note = ", ".join(f"{name} {rank:.2f}" for name, rank in sorted(ranks.items()))
         if partly:
             note += f"; not run on all tables: {', '.join(partly)}"
-        yield smaller(
+        yield measure.smaller(
             f"mean rank on {len(stored)} tables, less that of the best {whose} other",
             ranks[OURS] - min(rank for name, rank in ranks.items() if name != OURS),
             note=f"{note}; {splits} split{'s' if splits > 1 else ''} of at most {rows:,} rows; the "
@@ -111,13 +112,13 @@ def automatic_relevance(effort: Effort) -> Iterator[Row]:
     y = (y - y.mean()) / y.std()
     start = np.full(d, 2.0)
     MarginalLikelihood(iterations=1).learn(Gaussian(tuple(start)), X[:200], y[:200])
-    learned, own = timed(lambda: MarginalLikelihood().learn(Gaussian(tuple(start)), X, y))
+    learned, own = measure.timed(lambda: MarginalLikelihood().learn(Gaussian(tuple(start)), X, y))
     model = GaussianProcessRegressor(RBF(start, (1e-5, 1e6)) + WhiteKernel(0.1))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        theirs, peer = timed(lambda: model.fit(X, y))
+        theirs, peer = measure.timed(lambda: model.fit(X, y))
     value = float(theirs.log_marginal_likelihood_value_)
-    yield faster(
+    yield measure.faster(
         f"{d} lengthscales and noise by marginal likelihood, n = {n:,}",
         {"mercer": own, "GaussianProcessRegressor": peer},
         "GaussianProcessRegressor",
@@ -161,12 +162,12 @@ def one_round(effort: Effort) -> Iterator[Row]:
 
     own(5000, 500)  # code is loaded
     peer(500)
-    ours, seconds = timed(lambda: own(n, count))
-    theirs, theirs_seconds = timed(lambda: peer(fewer))
+    ours, seconds = measure.timed(lambda: own(n, count))
+    theirs, theirs_seconds = measure.timed(lambda: peer(fewer))
     times = {"mercer": seconds, "xRFM's RFM": theirs_seconds}
     values = ours.predict(new), theirs.predict(torch.as_tensor(new)).numpy()
     errors = [float(np.sqrt(np.mean((v.ravel() - truth) ** 2))) for v in values]
-    yield faster(
+    yield measure.faster(
         f"a round of learning, n = {n:,}, d = {d}, M = {count:,}: fit, outer product at all rows, "
         f"fit; theirs on {fewer:,} of the rows",
         times,
@@ -189,9 +190,9 @@ def in_leaves(effort: Effort) -> Iterator[Row]:
         model = LearnedKernelRegressor(time_limit=LOCAL_SECONDS, local=local)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            times.append(timed(partial(model.fit, X[train], y[train]))[1])
+            times.append(measure.timed(partial(model.fit, X[train], y[train]))[1])
         errors.append(float(np.std(model.predict(X[test]) - y[test]) / np.std(y[test])))
-    yield smaller(
+    yield measure.smaller(
         f"household power without a column, {len(train):,} rows, {LOCAL_SECONDS:.0f} s: error in "
         "leaves of a tree over that on centres",
         errors[0] / errors[1],
@@ -216,4 +217,4 @@ GROUPS: Groups = {
     "leaves": in_leaves,
 }
 
-run = partial(measured, "Learned kernels", GROUPS)
+run = partial(measure.measured, "Learned kernels", GROUPS)

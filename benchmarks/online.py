@@ -12,19 +12,10 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks import measure
 from benchmarks import online_peers as peers
 from benchmarks.data import table
-from benchmarks.measure import (
-    Effort,
-    Groups,
-    Row,
-    faster,
-    interleaved,
-    measured,
-    relative_error,
-    smaller,
-    timed,
-)
+from benchmarks.measure import Effort, Groups, Row
 from mercer.kernels import Gaussian
 from mercer.losses import Hinge
 from mercer.online import OnlineKernelMachine, budgets, schedules
@@ -89,15 +80,15 @@ def against_numpy(effort: Effort) -> Iterator[Row]:
             for start in range(0, len(X), 1000):
                 model.learn(X[start : start + 1000], y[start : start + 1000])
 
-        times = interleaved({"mercer": ours, "NumPy": plain}, 3)
+        times = measure.interleaved({"mercer": ours, "NumPy": plain}, 3)
         answers = kept["mercer"].decision_function(X[:500]), kept["NumPy"].decision(X[:500])
-        yield faster(
+        yield measure.faster(
             f"budget {size}, {name}, hinge loss, elec2 ({len(X):,} samples), blocks of 1,000",
             times,
             "NumPy",
             len(X) * size,
             floor=floor,
-            error=relative_error(*answers),
+            error=measure.relative_error(*answers),
             note=f"Gaussian(0.5), λ = {ridge}, η = 1/√t; "
             f"{1e6 * times['mercer'] / len(X):.2f} µs a sample; mistakes: ours "
             f"{kept['mercer'].mistakes_:,}, NumPy's {kept['NumPy'].mistakes:,}",
@@ -111,7 +102,7 @@ def against_river(effort: Effort) -> Iterator[Row]:
     X, y = stream("ijcnn1", effort.size(20_000))
     scale, some = X.shape[1] ** 0.5, effort.size(400)
     (_, pipeline), *_ = peers.river_sampler(X.shape[1], COMPONENTS)
-    times = interleaved(
+    times = measure.interleaved(
         {
             "mercer": lambda: learned(machine(scale, 1.0, budgets.Merge(BUDGET)), X, y),
             "river": lambda: peers.river_mistakes(pipeline, X[:some], y[:some]),
@@ -119,7 +110,7 @@ def against_river(effort: Effort) -> Iterator[Row]:
         {"mercer": 3, "river": 3},
     )
     times["river"] *= len(X) / some
-    yield faster(
+    yield measure.faster(
         f"samples a second, ijcnn1, budget {BUDGET}, merging",
         times,
         "river",
@@ -173,7 +164,7 @@ def _errors(work: str, X: np.ndarray, y: np.ndarray) -> Row:
         errors[name], chosen[name] = count(model, X, y) / len(X), label
     told = "; ".join(f"{name} {errors[name]:.4f} ({chosen[name]})" for name in errors)
     rival = min(errors[name] for name in errors if name != "mercer")
-    return smaller(
+    return measure.smaller(
         f"{work} ({len(X):,} samples), budget {KEPT}, against the best of three",
         errors["mercer"] / rival,
         "×",
@@ -194,9 +185,9 @@ def long_streams(effort: Effort) -> Iterator[Row]:
     y = np.where(X[:, 0] * X[:, 1] + 0.3 * rng.standard_normal(block) > 0, 1.0, -1.0)
     learned(machine(2.0, 1.0, budgets.Merge(100)), X, y)  # code is loaded
     model = machine(2.0, 1.0, budgets.Merge(100))
-    seconds = [timed(lambda: learned(model, X, y))[1] for _ in range(long // block)]
+    seconds = [measure.timed(lambda: learned(model, X, y))[1] for _ in range(long // block)]
     early, late = min(seconds[1:6]), min(seconds[-5:])
-    yield smaller(
+    yield measure.smaller(
         f"time per sample at T = {long:,} over that at T = {block:,}, budget 100, merging",
         late / early,
         "×",
@@ -214,7 +205,7 @@ def budget_sizes(effort: Effort) -> Iterator[Row]:
     told = "; ".join(
         f"{name} {', '.join(f'{e:.3f}' for e in errors)}" for name, errors in found.items()
     )
-    yield smaller(
+    yield measure.smaller(
         f"error of the better of merging and projection over that of oldest-out, phoneme, budget "
         f"{SIZES[middle]}",
         best / found["Oldest"][middle],
@@ -246,4 +237,4 @@ GROUPS: Groups = {
     "budgets": budget_sizes,
 }
 
-run = partial(measured, "Online", GROUPS)
+run = partial(measure.measured, "Online", GROUPS)

@@ -18,8 +18,9 @@ from typing import Any
 import numpy as np
 from scipy.stats import rankdata
 
+from benchmarks import measure
 from benchmarks.data import SIXTEEN
-from benchmarks.measure import Effort, Row, measured, smaller, taken, timed
+from benchmarks.measure import Effort, Row
 from benchmarks.workflow_peers import OURS, ROWS, error, split, store, stored
 
 KERNELS = ("tuned SVC", "tuned SVR")
@@ -46,7 +47,7 @@ def tables(effort: Effort) -> Iterator[Row]:
     yield mean_rank(errors)
     ratios = {k: ours[k]["error"] / _least(peers[k]) for k in keys}
     worst = max(ratios, key=lambda key: ratios[key])
-    yield smaller(
+    yield measure.smaller(
         "error over that of the tuned support vector machine, the worst table",
         ratios[worst],
         "×",
@@ -54,7 +55,7 @@ def tables(effort: Effort) -> Iterator[Row]:
         note=f"on {worst}, {ours[worst]['tested']} rows to test",
     )
     slowest = max(keys, key=lambda key: ours[key]["seconds"])
-    yield taken(
+    yield measure.taken(
         "seconds of a fit with a limit of 60, the slowest table",
         ours[slowest]["seconds"],
         floor=LIMIT,
@@ -68,7 +69,7 @@ def _fitted(name: str, rows: int, limit: float) -> tuple[str, dict[str, Any]]:
 
     X, y, X_test, y_test, classes = split(name, rows)
     task = "classification" if classes else "regression"
-    model, seconds = timed(lambda: mercer.tune(X, y, task=task, time_limit=limit))
+    model, seconds = measure.timed(lambda: mercer.tune(X, y, task=task, time_limit=limit))
     return f"{name}, {len(y)} rows", {
         "error": error(y_test, model.predict(X_test), classes),
         "claimed": next(iter(model.record_.scores["mercer"].values())),
@@ -84,7 +85,7 @@ def _least(peers: dict[str, Any]) -> float:
 
 
 def _row(key: str, ours: dict[str, Any], peers: dict[str, Any]) -> Row:
-    return smaller(
+    return measure.smaller(
         f"error on {key}",
         ours["error"],
         peer=", ".join(f"{peer} {found['error']:.4g}" for peer, found in peers.items()),
@@ -97,7 +98,7 @@ def mean_rank(errors: list[list[float]]) -> Row:
     """The mean rank of our errors, the first of each table, against that of the best peer."""
     ranks = np.mean([rankdata(row) for row in errors], axis=0)
     names = "mercer", "tuned support vector machine", "boosted trees", "random forest"
-    return smaller(
+    return measure.smaller(
         f"mean rank of mercer.tune among 4 models on {len(errors)} tables",
         float(ranks[0]),
         floor=float(ranks[1:].min()),
@@ -181,7 +182,7 @@ def kills(effort: Effort) -> Iterator[Row]:
     ):
         whole = Path(folder, "whole.ckpt"), Path(folder, "whole.npy")
         _run(fits, *whole)  # code is compiled
-        _, seconds = timed(lambda: _run(fits, *whole))
+        _, seconds = measure.timed(lambda: _run(fits, *whole))
         expected = np.load(whole[1])
         for trial in range(count):
             checkpoint, out = Path(folder, f"{trial}.ckpt"), Path(folder, f"{trial}.npy")
@@ -228,13 +229,13 @@ def million(effort: Effort) -> Iterator[Row]:
         command = f"fit {path} --target y -o {folder}/m.mercer --report {folder}/r.html --quiet"
         used = _resources(command.split())
         rmse = mercer.load(f"{folder}/m.mercer").record_.scores["mercer"]["RMSE"]
-    yield taken(
+    yield measure.taken(
         f"mercer fit on {rows:,} rows × 10 from Parquet",
         used["wall"],
         floor=180.0,
         note=f"processors were busy for {used['cpu']:.0f} s; RMSE {rmse:.3g}, of noise 0.2",
     )
-    yield smaller(
+    yield measure.smaller(
         f"peak memory of mercer fit on {rows:,} rows × 10", used["memory"], " GB", floor=2.0
     )
 
@@ -242,7 +243,7 @@ def million(effort: Effort) -> Iterator[Row]:
 def start(effort: Effort) -> Iterator[Row]:
     """The start of the command line."""
     best = min(_resources(["--help"])["wall"] for _ in range(effort.repeats(7)))
-    yield taken("mercer --help", best, floor=0.3)
+    yield measure.taken("mercer --help", best, floor=0.3)
 
 
 def _resources(arguments: list[str]) -> dict[str, float]:
@@ -268,4 +269,4 @@ GROUPS = {
     "million rows": million,
     "start": start,
 }
-run = partial(measured, "From a table to a model", GROUPS)
+run = partial(measure.measured, "From a table to a model", GROUPS)
