@@ -35,12 +35,6 @@ class Tree:
     """Halves of halves of the space: x goes right at a node where ⟨w, x⟩ > t.
 
     Node i has the children 2i + 1 and 2i + 2, and all leaves are at the same depth.
-
-    >>> tree, places = Tree.grown(np.arange(8.0)[:, None], Metric(np.ones(1)), depth=2)
-    >>> places
-    array([0, 0, 1, 1, 2, 2, 3, 3])
-    >>> tree.leaves(np.array([[-9.0], [9.0]]))
-    array([0, 3])
     """
 
     normals: np.ndarray
@@ -139,13 +133,6 @@ def fit_locally(
 
     Leaves are as large as the time allows. A leaf that equal rows make larger than twice the others
     is fitted to some of them, and so are the last ones where others took longer than was foreseen.
-
-    >>> from mercer.kernels import Exponential
-    >>> X = np.random.default_rng(0).uniform(size=(4000, 1))
-    >>> sample = Sample.of(Exponential().points(X), np.sin(50 * X[:, 0]), None)
-    >>> f, solution = fit_locally(Exponential(0.1), sample, 1e-3, Metric(np.ones(1)))
-    >>> bool(abs(f([[0.5]]) - np.sin(25.0)) < 0.01), solution.status.converged
-    (True, True)
     """
     begun, spent = time.perf_counter(), 0.0
     points: Any = sample.points

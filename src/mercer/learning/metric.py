@@ -191,12 +191,6 @@ def average_outer_product(
     """M, or its diagonal, for f = Σ_j α_j k(·, centre_j) at some points; in float64 on the host.
 
     `deviations` are the units in which the lengths of gradients are compared.
-
-    >>> from mercer.kernels import Linear
-    >>> k, X = Linear(), np.array([[1.0, 0.0], [0.0, 2.0]])
-    >>> average_outer_product(k, k.points(X), k.points(X), np.array([3.0, 1.0]), np.ones(2))
-    array([[9., 6.],
-           [6., 4.]])
     """
     outputs = coefficients.shape[1] if coefficients.ndim == 2 else 1
     strip = min(STRIP_BYTES, memory_budget() // 8) // (8 * outputs * getattr(points, "width", 1))

@@ -52,15 +52,7 @@ TUNING = Tuning()
 
 
 class Neighbourhoods:
-    """Rows of a large table that are learned from and judged by, each with its neighbours.
-
-    >>> from mercer.kernels import Exponential
-    >>> X = np.random.default_rng(0).uniform(size=(500, 2))
-    >>> sample = Sample.of(Exponential().points(X), np.sin(40 * X[:, 0]), None)
-    >>> around = Neighbourhoods(sample, 0, Tuning(count=4, size=30))
-    >>> [len(one) for one in around.samples(Exponential())]
-    [30, 30, 30, 30]
-    """
+    """Rows of a large table that are learned from and judged by, each with its neighbours."""
 
     def __init__(self, sample: Sample, random_state: Any, tuning: Tuning | None = None) -> None:
         self.sample, self.tuning = sample, tuning or TUNING

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
-from typing import Any, Protocol, Self
+from typing import Any, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator, TransformerMixin
@@ -66,16 +66,6 @@ def _array(values: Any) -> np.ndarray:
 
 
 # ---- one column ----------------------------------------------------------------------------------
-
-
-class Column(Protocol):
-    """A column that was learned: new columns of numbers, and their names."""
-
-    def encoded(self, values: Any, name: str) -> list[np.ndarray]:
-        """Columns of numbers."""
-
-    def names(self, name: str) -> list[str]:
-        """Their names."""
 
 
 @dataclass(frozen=True)
@@ -166,6 +156,10 @@ class TextColumn:
 
     def names(self, name: str) -> list[str]:
         return [f"{name}~{i}" for i in range(len(self.components))]
+
+
+Column = NumberColumn | CategoryColumn | TextColumn
+"""What was learned of a column: it encodes one as columns of numbers, and names them."""
 
 
 def _texts(values: Any) -> list[str]:
