@@ -121,9 +121,8 @@ def run_command(arguments: Sequence[str] | None) -> None:
     options = parser().parse_args(arguments)
     if getattr(options, "memory", None):
         os.environ["MERCER_MEMORY"] = options.memory
-    module = options.command if options.command in ("demo", "bench") else "commands"
-    heavy = importlib.import_module(f"mercer.cli.{module}")  # so not for --help
-    getattr(heavy, options.command)(options)
+    commands = importlib.import_module("mercer.cli.commands")  # which is heavy: not for --help
+    getattr(commands, options.command)(options)
 
 
 def _sentence(refusal: Exception) -> tuple[str, int]:

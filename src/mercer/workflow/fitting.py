@@ -6,6 +6,7 @@ import hashlib
 import time
 import warnings
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -207,16 +208,16 @@ def _fitted(table: Any, goal: Target, plan: Plan) -> FittedModel:
         rows = np.sort(np.concatenate([fitted, hidden]))
         training, known = take_rows(table, fitted), goal.take(fitted)
     encoder = TableEncoder(numbers=choice.numbers).fit(training)
-    draft = FittedModel([("columns", encoder), ("model", choice.estimator)])
-    test = Test(draft, training, known, testing, tested, plan)
+    Z, Z_test = encoder.transform(training), encoder.transform(testing)
+    test = Test(choice.estimator, Z, known, Z_test, tested)
     first = test.fitted(slice(None))
     last = lap("fitting to the rows that are not held out")
     last *= (len(rows) / len(fitted)) ** 3  # what the fit to all rows will take, at most
     plan.report("testing", 0.7)
-    predicted = first.predict(testing)
-    probabilities = first.predict_proba(testing) if goal.classes is not None else None
+    predicted = first.predict(Z_test)
+    probabilities = first.predict_proba(Z_test) if goal.classes is not None else None
     scores = {"mercer": tested.scores(predicted, probabilities), **test.baselines()}
-    curve = test.curve(plan.limit.left - last)
+    curve = test.curve(plan.limit.within(plan.limit.left - last))
     curve.append([len(fitted), next(iter(scores["mercer"].values()))])
     lap("testing, and the learning curve")
     plan.report("fitting to all rows", 0.8)
@@ -305,27 +306,24 @@ def _quietly(model: Any, Z: np.ndarray, y: np.ndarray) -> Any:
 # ---- the test ------------------------------------------------------------------------------------
 
 
+@dataclass(frozen=True, eq=False)
 class Test:
     """Fits to rows that are not held out, and their errors on those that are."""
 
-    def __init__(
-        self, draft: FittedModel, training: Any, known: Target, testing: Any, tested: Target,
-        plan: Plan,
-    ) -> None:  # fmt: skip
-        self.draft, self.plan = draft, plan
-        self.known, self.tested = known, tested
-        self.encoder = draft.steps[0][1]
-        self.Z, self.Z_test = self.encoder.transform(training), self.encoder.transform(testing)
+    estimator: Any
+    Z: np.ndarray
+    known: Target
+    Z_test: np.ndarray
+    tested: Target
 
-    def fitted(self, rows: slice) -> FittedModel:
-        """The draft, fitted to some rows."""
-        model = _quietly(clone(self.draft.steps[-1][1]), self.Z[rows], self.known.values[rows])
-        return FittedModel([("columns", self.encoder), ("model", model)])
+    def fitted(self, rows: slice) -> Any:
+        """The estimator, fitted to some rows."""
+        return _quietly(clone(self.estimator), self.Z[rows], self.known.values[rows])
 
-    def curve(self, seconds: float) -> list[Any]:
+    def curve(self, limit: Limit) -> list[Any]:
         """Numbers of rows and errors of fits to them, while time lasts."""
         points: list[Any] = []
-        limit, lasted = self.plan.limit.within(seconds), 0.0
+        lasted = 0.0
         for share in CURVE:
             rows = slice(0, round(share * min(len(self.known.values), CURVE_ROWS)))
             part = self.known.take(rows)
@@ -334,7 +332,7 @@ class Test:
             if limit.left <= 8.0 * lasted:  # twice the rows take eight times as long
                 break
             spent = limit.spent
-            predicted = self.fitted(rows).model_.predict(self.Z_test)
+            predicted = self.fitted(rows).predict(self.Z_test)
             points.append([len(part.values), next(iter(self.tested.scores(predicted).values()))])
             lasted = limit.spent - spent
         return points
