@@ -95,10 +95,9 @@ class HistoryDisplay:
             ax.axvline(places[int(np.argmin(values))], color=GREY, linestyle="--")
         if (values > 0).all():
             ax.set_yscale("log")
-        ax.set_xlabel("iteration" if against == "iterations" else "seconds")
-        ax.set_ylabel(str(self.measure).replace("_", " "))
-        ax.set_title(self.solution.status.message.split(":")[0], fontsize=9)
-        return finished(self, ax)
+        x = "iteration" if against == "iterations" else "seconds"
+        said = self.solution.status.message.split(":")[0]
+        return finished(self, ax, x, str(self.measure).replace("_", " "), said)
 
 
 @dataclass(eq=False)
@@ -149,9 +148,8 @@ class RegretDisplay:
         else:
             ax.set_title(drawn.reason, fontsize=9)
         ax.fill_between(rounds, drawn.best, drawn.online, color=BLUE, alpha=0.12, linewidth=0)
-        ax.set_xlabel("round")
-        ax.set_ylabel("cumulative regularised loss" if drawn.regularised else "cumulative loss")
-        return finished(self, ax, legend=True)
+        loss = "cumulative regularised loss" if drawn.regularised else "cumulative loss"
+        return finished(self, ax, "round", loss, legend=True)
 
 
 @dataclass(eq=False)
@@ -209,6 +207,8 @@ class MetricDisplay:
         top = np.argsort(-self.learned.importances, kind="stable")[:most]
         self._importances(axes[0], top[::-1])
         self._path(axes[1])
+        for ax in axes[:2]:
+            ax.spines[["top", "right"]].set_visible(False)
         if full:
             self._matrix(axes[2], top)
         self.axes_, self.figure_ = list(axes), axes[0].figure
@@ -219,7 +219,6 @@ class MetricDisplay:
         ax.set_yticks(range(len(top)), [str(self.names[k]) for k in top], fontsize=8)
         ax.set_xlabel("part of the metric")
         ax.set_title("which columns matter", fontsize=10, loc="left")
-        ax.spines[["top", "right"]].set_visible(False)
 
     def _path(self, ax: Any) -> None:
         errors = [one.error for one in self.learned.rounds]
@@ -230,10 +229,8 @@ class MetricDisplay:
         ax.annotate("chosen", (chosen, errors[chosen]), **place)
         ax.set_xticks(range(len(errors)))
         ax.margins(0.1, 0.15)
-        ax.set_xlabel("round")
-        ax.set_ylabel("mean square, held-out rows")
+        ax.set(xlabel="round", ylabel="mean square, held-out rows")
         ax.set_title("which rounds helped", fontsize=10, loc="left")
-        ax.spines[["top", "right"]].set_visible(False)
 
     def _matrix(self, ax: Any, top: np.ndarray) -> None:
         """M in units in which its diagonal adds up to 1, as the importances do."""

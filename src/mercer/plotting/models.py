@@ -73,8 +73,7 @@ class ComponentsDisplay:
             ax.scatter(*self.coordinates.T, s=12, **colours)
         pairs = zip(self.numbers, self.shares, strict=True)
         x, y = (f"component {k} ({100 * share:.1f} %)" for k, share in pairs)
-        ax.set(xlabel=x, ylabel=y)
-        return finished(self, ax, legend=named)
+        return finished(self, ax, x, y, legend=named)
 
 
 @dataclass(eq=False)
@@ -128,12 +127,9 @@ class ValidationDisplay:
             label = None if self.lengthscales is None else f"ℓ = {self.lengthscales[k]:.2g}"
             ax.loglog(self.alphas, curve, color=shade, label=label)
         ax.loglog(self.alphas[column], self.errors[row, column], "*", color=RED, markersize=13)
-        ax.set_xlabel("alpha")
-        ax.set_ylabel("leave-one-out mean squared error")
-        done: ValidationDisplay = finished(self, ax)
         if self.lengthscales is not None:
             ax.legend(frameon=False, fontsize=8, loc="center left", bbox_to_anchor=(1.0, 0.5))
-        return done
+        return finished(self, ax, "alpha", "leave-one-out mean squared error")
 
 
 @dataclass(eq=False)
@@ -214,8 +210,7 @@ class FittedFunctionDisplay:
                 label=self.label,
             )  # fmt: skip
         ax.plot(self.places, self.values, color=BLUE, label="f")
-        ax.set_xlabel("x")
-        return finished(self, ax, legend=True)
+        return finished(self, ax, "x", legend=True)
 
 
 def _band(
@@ -310,5 +305,5 @@ class SupportVectorsDisplay:
         for label, colour in zip(np.unique(self.y), (RED, BLUE), strict=True):
             ax.plot(*self.X[self.y == label].T, ".", color=colour, markersize=5)
         ax.plot(*self.X[self.support].T, "o", mfc="none", mec="black", markersize=7, mew=0.7)
-        ax.set_title(f"{len(self.support)} support vectors of {len(self.X)} points", fontsize=9)
-        return finished(self, ax)
+        title = f"{len(self.support)} support vectors of {len(self.X)} points"
+        return finished(self, ax, title=title)

@@ -54,10 +54,7 @@ class GramDisplay:
         ax = axes(ax, (5.0, 4.2))
         image = ax.imshow(self.matrix, cmap="viridis", interpolation="nearest")
         ax.figure.colorbar(image, ax=ax, label="k(x, y)")
-        ax.set_title(self.title, fontsize=9)
-        ax.set_xlabel("point")
-        ax.set_ylabel("point")
-        return finished(self, ax)
+        return finished(self, ax, "point", "point", self.title)
 
 
 @dataclass(eq=False)
@@ -108,10 +105,7 @@ class SpectrumDisplay:
         if line is not None:
             label = f"i^(−{spectrum.predicted_decay():g}), by the Sobolev order"
             ax.loglog(*line, "--", color=RED, label=label)
-        ax.set_xlabel("number")
-        ax.set_ylabel("eigenvalue")
-        ax.set_title(repr(spectrum.kernel), fontsize=9)
-        return finished(self, ax, legend=True)
+        return finished(self, ax, "number", "eigenvalue", repr(spectrum.kernel), legend=True)
 
 
 @dataclass(eq=False)
@@ -158,6 +152,4 @@ class EigenfunctionsDisplay:
             size = self.decomposition.eigenvalues[number]
             ax.plot(places, column, color=BLUE, alpha=shade, label=f"φ_{number}, λ = {size:.2g}")
         ax.axhline(0.0, color=GREY, linewidth=0.6)
-        ax.set_xlabel("x")
-        ax.set_title(repr(self.decomposition.kernel), fontsize=9)
-        return finished(self, ax, legend=True)
+        return finished(self, ax, "x", title=repr(self.decomposition.kernel), legend=True)
