@@ -228,15 +228,11 @@ class Writer:
             raise ModelFileError(_refusal(value, place))
         number = len(self.seen)
         self.seen[id(value)] = number, value
-        fields, learned = _parts(value)
-        return {
-            "class": name,
-            "number": number,
-            "fields": {key: self.described(part, f"{place}.{key}") for key, part in fields.items()},
-            "learned": {
-                key: self.described(part, f"{place}.{key}") for key, part in learned.items()
-            },
-        }
+        fields, learned = (
+            {key: self.described(part, f"{place}.{key}") for key, part in parts.items()}
+            for parts in _parts(value)
+        )
+        return {"class": name, "number": number, "fields": fields, "learned": learned}
 
     WAYS: ClassVar[list[tuple[Any, Callable[..., Any]]]] = [
         ((list, tuple), _list),

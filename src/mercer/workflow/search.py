@@ -89,28 +89,15 @@ class Trial:
 
 @dataclass(eq=False)
 class Search:
-    """The search for a kernel on encoded columns.
+    """The search for a kernel on encoded columns."""
 
-    Parameters
-    ----------
-    encodings : mapping of names to arrays
-        The same rows, encoded in several ways.
-    targets : array of shape (n,) or (n, outputs)
-    limit : Limit
-    notify : function of a text and a share of the work that is done, optional
-    families : sequence of str
-        Names in `FAMILIES`.
-    loss : function of an array, optional
-        The loss of what fits say of the first rows when they leave them out; by default the mean
-        square.
-    """
-
-    encodings: Mapping[str, np.ndarray]
+    encodings: Mapping[str, np.ndarray]  # the same rows, encoded in several ways
     targets: np.ndarray
     limit: Limit
-    notify: Callable[[str, float], Any] | None = None
+    notify: Callable[[str, float], Any] | None = None  # of a text and the share that is done
     families: Sequence[str] = tuple(FAMILIES)
     loss: Callable[[np.ndarray], float] | None = None
+    """Of what fits say of the first rows when they leave them out; by default the mean square."""
     trials: list[Trial] = field(default_factory=list)
 
     def run(self) -> Trial:
