@@ -1,7 +1,4 @@
-"""The command line: python -m benchmarks [SET …], with options.
-
-[--quick] [--only GROUP [--update]] [--readme] [--stored].
-"""
+"""The command line: python -m benchmarks [SET …] [--quick] [--only GROUP [--update]] [--stored]."""
 
 from __future__ import annotations
 
@@ -11,29 +8,34 @@ from pathlib import Path
 
 from benchmarks import report
 
-SETS = [  # modules of this folder, each with `run`; a set imports its peers when it is asked for
-    "spine",
-    "kernels",
-    "ridge",
-    "logistic",
-    "svm",
-    "defaults",
-    "features",
-    "online",
-    "learned",
-    "gpu",
-    "scale",
-    "job",
-    "space",
-    "structured",
-    "cluster",
-]
+SETS = {  # modules of this folder, each with `run`; a set imports its peers when it is asked for
+    "products": "K(X, Y)v, digits kept, dense and sparse matrices, memory, start-up",
+    "kernels": "each kernel over the Gaussian, gradients",
+    "ridge": "fit, predict, the path of λ, two parameters at once",
+    "logistic": "two and ten classes, centres, the path of λ",
+    "svm": "SVC and SVR against libsvm, many classes",
+    "defaults": "scores of default estimators on real tables",
+    "features": "random features, Fastfood, choices of centres",
+    "online": "machines on streams: speed, errors, budgets",
+    "learned": "kernels that learn their metric, on sixteen tables",
+    "gpu": "products, ridge, other losses and learned kernels on a GPU",
+    "scale": "centres, the whole matrix, rows on disk, the automatic choice",
+    "workflow": "mercer.fit from a table to a model: errors, damage, kills, size",
+    "statistics": "components, densities, tests, posteriors, intervals",
+    "structured": "strings, trees, graphs, mixed tables",
+    "cluster": "workers against one process, traffic, faults",
+}
 ROOT = Path(__file__).resolve().parents[1]
 
 
 def parsed() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
-    parser.add_argument("sets", nargs="*", help=f"any of {SETS}; all but gpu by default")
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks",
+        description="Ours against each peer in one run. Sets:\n\n"
+        + "\n".join(f"  {name:<12}{what}" for name, what in SETS.items()),
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("sets", nargs="*", metavar="SET", help="all but gpu by default")
     parser.add_argument(
         "--quick", action="store_true", help="small sizes, to see that all runs; not written down"
     )
@@ -52,7 +54,7 @@ def parsed() -> argparse.Namespace:
     options = parser.parse_args()
     unknown = [name for name in options.sets if name not in SETS]
     if unknown:
-        parser.error(f"there is no set {unknown[0]!r}; there are {SETS}")
+        parser.error(f"there is no set {unknown[0]!r}; there are {list(SETS)}")
     if options.update and (options.quick or not options.only):
         parser.error("--update takes groups of full size: say --only, and leave out --quick")
     return options
@@ -65,7 +67,10 @@ def main() -> None:
         if options.stored:
             results = report.read(name)
         else:
-            module = importlib.import_module(f"benchmarks.{name}")
+            try:
+                module = importlib.import_module(f"benchmarks.{name}")
+            except ImportError as missing:
+                raise SystemExit(f"the set {name} is not run: {missing}") from None
             results = module.run(quick=options.quick, only=options.only)
             if options.update:
                 results = report.updated(name, results)

@@ -19,9 +19,10 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks import measure
 from benchmarks.data import MissingData
-from benchmarks.measure import Effort, Groups, Row, measured
-from benchmarks.scale import SPHERE_CENTRES, SPHERE_GAMMA, SPHERE_RIDGE, gaussian, sphere, timed
+from benchmarks.measure import Effort, Groups, Row
+from benchmarks.scale import SPHERE_CENTRES, SPHERE_GAMMA, SPHERE_RIDGE, gaussian, sphere
 from mercer import KernelRidge
 from mercer.features.centres import Given, Uniform
 from mercer.kernels import Gaussian
@@ -34,10 +35,8 @@ WORKERS = 2
 @contextmanager
 def local_cluster(**options: Any) -> Iterator[Any]:
     """The client of two worker processes."""
-    try:
-        from distributed import Client, LocalCluster
-    except ImportError:
-        raise MissingData("dask and distributed are not installed") from None
+    from distributed import Client, LocalCluster
+
     chosen = {"n_workers": WORKERS, "threads_per_worker": 1, "dashboard_address": ":0"} | options
     with LocalCluster(**chosen) as cluster, Client(cluster) as client:
         yield client
@@ -73,19 +72,17 @@ def two_workers(effort: Effort) -> Iterator[Row]:
         model().fit(*persisted(X[:5000], y[:5000], blocks=WORKERS))  # on all workers
         rows, targets = persisted(X, y)
         for _ in range(effort.repeats(2)):  # they take turns
-            here, took = timed(lambda: model().fit(X, y))
+            here, took = measure.timed(lambda: model().fit(X, y))
             alone = min(alone, took)
-            there, took = timed(lambda: model().fit(rows, targets))
+            there, took = measure.timed(lambda: model().fit(rows, targets))
             seconds = min(seconds, took)
-    yield Row(
+    yield measure.over(
         f"land or sea, {n:,} rows, M = {count:,}: 2 workers over one process with two threads",
-        seconds / alone,
+        seconds,
+        alone,
+        "mercer in one process",
         "× its time",
-        peer="mercer in one process",
-        ours_ms=1e3 * seconds,
-        peer_ms=1e3 * alone,
         floor=1.25,
-        larger_is_better=False,
         error=float(np.abs(there.predict(new) - here.predict(new)).max()),
         note=f"{there.solution_.status}",
     )
@@ -112,17 +109,17 @@ def on_cards(effort: Effort) -> Iterator[Row]:
         )
 
     model(device="cuda").fit(X, y)  # code is compiled
-    here, alone = timed(lambda: model(device="cuda").fit(X, y))
+    here, alone = measure.timed(lambda: model(device="cuda").fit(X, y))
     expected = np.asarray(here.predict(new))
-    _, told = timed(lambda: here.predict(X).sum())
+    _, told = measure.timed(lambda: here.predict(X).sum())
     for workers in sorted({count, max(2, count)}):
         with local_cluster(n_workers=workers) as client:
             rows, targets = persisted(X, y)
             model().fit(rows, targets)  # code is loaded, rows are copied to the card
-            there, seconds = timed(partial(model().fit, rows, targets))
+            there, seconds = measure.timed(partial(model().fit, rows, targets))
             used = set(client.run(_used_card).values())
             some = there.predict(rows[: len(new)]).compute()  # code is loaded
-            _, waited = timed(there.predict(rows).sum().compute)
+            _, waited = measure.timed(there.predict(rows).sum().compute)
         yield Row(
             f"land or sea, {n:,} rows, M = {centres:,}: workers with a card ({workers} on {count}) "
             "over one process with one card",
@@ -216,12 +213,11 @@ def traffic(effort: Effort) -> Iterator[Row]:
         client.run(start_counting)
         (rows,) = persisted(X)
         few, many = (sent_in_a_pass(client, rows, m, outputs, 10) for m in (1, count))
-    yield Row(
+    yield measure.smaller(
         f"numbers moved in a pass with M = {count:,}, {outputs} outputs, {WORKERS} workers",
         (many - few) / 8.0,
         " numbers",
         floor=float(4 * count * outputs * WORKERS),
-        larger_is_better=False,
         note=f"(2W + 2)Mk = {(2 * WORKERS + 2) * count * outputs:,}; messages without the vectors "
         f"take {few / 1024:.0f} kB more",
     )
@@ -258,7 +254,7 @@ def killed(effort: Effort) -> Iterator[Row]:
     for _ in range(runs):  # on a new cluster each: Dask does not replace every lost worker
         with local_cluster() as client:
             data = persisted(trouble.X, trouble.y)
-            seconds = timed(partial(trouble.error, *data))[1]
+            seconds = measure.timed(partial(trouble.error, *data))[1]
             victim = int(random.choice(list(client.run(os.getpid).values())))
             clock = threading.Timer(random.uniform(0, seconds), os.kill, (victim, signal.SIGKILL))
             clock.start()
@@ -317,13 +313,7 @@ def faults(effort: Effort) -> Iterator[Row]:
             clock.start()
             error = trouble.error(rows, targets)
             clock.join()
-        yield Row(
-            f"{name}: largest difference of the answer",
-            error,
-            "",
-            floor=1e-6,
-            larger_is_better=False,
-        )
+        yield measure.smaller(f"{name}: largest difference of the answer", error, floor=1e-6)
 
 
 def scheduler_lost(effort: Effort) -> Iterator[Row]:
@@ -331,10 +321,8 @@ def scheduler_lost(effort: Effort) -> Iterator[Row]:
     import subprocess
     import sys
 
-    try:
-        from distributed import Client
-    except ImportError:
-        raise MissingData("dask and distributed are not installed") from None
+    from distributed import Client
+
     trouble = Trouble(effort.size(24_000))
 
     @contextmanager
@@ -380,12 +368,10 @@ def scheduler_lost(effort: Effort) -> Iterator[Row]:
             rows, targets = persisted(trouble.X, trouble.y)
             model.fit(rows, targets)
     error = float(np.abs(model.predict(trouble.X[:2000]) - trouble.wanted).max())
-    yield Row(
+    yield measure.smaller(
         "the scheduler lost, the fit resumed: largest difference of the answer",
         error,
-        "",
         floor=1e-6,
-        larger_is_better=False,
         note=f"a checkpoint {'was' if stored else 'was not'} there; {said}",
     )
 
@@ -413,15 +399,14 @@ def predicted(effort: Effort) -> Iterator[Row]:
             model.fit(*persisted(X[:5000], y[:5000], blocks=WORKERS))  # code is loaded
             gram = Gram(kernel, kernel.points(rows), kernel.points(X[:count]))
             plan = gram.forecast(Workload.of(gram, Squared()))
-            _, seconds = timed(partial(model.fit, rows, targets))
+            _, seconds = measure.timed(partial(model.fit, rows, targets))
         foreseen = plan.seconds
-        yield Row(
+        yield measure.smaller(
             f"{n:,} rows, M = {count:,}: time foreseen, by how much it differs from the time taken",
             abs(foreseen / seconds - 1.0),
             " of it",
             ours_ms=1e3 * seconds,
             floor=0.25,
-            larger_is_better=False,
             note=f"foreseen {foreseen:.1f} s, taken {seconds:.1f} s; {model.solution_.status}",
         )
     if plan is not None:
@@ -445,4 +430,4 @@ GROUPS: Groups = {
 }
 
 
-run = partial(measured, "Cluster", GROUPS)
+run = partial(measure.measured, "Cluster", GROUPS)

@@ -26,10 +26,23 @@ def path(*parts: str) -> Path:
     return found
 
 
+SIXTEEN = (  # tables on which whole methods are compared
+    "adult", "california_housing", "keel_optdigits", "keel_penbased", "keel_phoneme", "keel_ring",
+    "keel_segment", "keel_spambase", "uci_airfoil", "uci_concrete", "uci_elevators", "uci_energy",
+    "uci_kin40k", "uci_parkinsons", "uci_protein", "uci_skillcraft",
+)  # fmt: skip
+
+
+def arrays(name: str) -> dict[str, Any]:
+    """All arrays of a table."""
+    with np.load(path("tables", f"{name}.npz")) as stored:
+        return {key: stored[key] for key in stored.files}
+
+
 def table(name: str, rows: int | None = None) -> tuple[Any, Any]:
     """X in float64 and y of a numeric table, its first rows."""
-    with np.load(path("tables", f"{name}.npz")) as stored:
-        return stored["X"][:rows].astype(np.float64), stored["y"][:rows]
+    stored = arrays(name)
+    return stored["X"][:rows].astype(np.float64), stored["y"][:rows]
 
 
 def texts(name: str) -> list[str]:
@@ -48,27 +61,19 @@ def tfidf(name: str) -> Any:
 
 def mnist(n: int) -> tuple[Any, Any, Any, Any]:
     """The first n training images and the 10,000 test images of the official split, in [0, 1]."""
-    table = np.load(path("tables", "mnist.npz"))
-    first, test = table["train_idx"][:n], table["test_idx"]
-    images = table["X"].reshape(len(table["y"]), -1)
-    return images[first] / 255.0, table["y"][first], images[test] / 255.0, table["y"][test]
+    stored = arrays("mnist")
+    first, test, y = stored["train_idx"][:n], stored["test_idx"], stored["y"]
+    images = stored["X"].reshape(len(y), -1)
+    return images[first] / 255.0, y[first], images[test] / 255.0, y[test]
 
 
 def elevations() -> tuple[Any, Any]:
     """Points of the earth's surface as unit vectors, and their elevations in km, on a grid."""
-    with np.load(path("tables", "etopo20_grid.npz")) as stored:
-        latitudes, longitudes = np.radians(stored["lat"])[:, None], np.radians(stored["lon"])
-        z = stored["z"][:, :-1] / 1000.0  # the last meridian is the first
-    longitudes = longitudes[:-1]
-    X = np.stack(
-        [
-            np.cos(latitudes) * np.cos(longitudes),
-            np.cos(latitudes) * np.sin(longitudes),
-            np.sin(latitudes) + 0.0 * longitudes,
-        ],
-        -1,
-    )
-    return X.reshape(-1, 3), z.reshape(-1)
+    stored = arrays("etopo20_grid")
+    z = stored["z"][:, :-1] / 1000.0  # the last meridian is the first
+    north, east = np.radians(stored["lat"])[:, None], np.radians(stored["lon"])[:-1]
+    sides = np.cos(north) * np.cos(east), np.cos(north) * np.sin(east), np.sin(north) + 0.0 * east
+    return np.stack(sides, -1).reshape(-1, 3), z.reshape(-1)
 
 
 def household_split(drop: int | None = None, by_time: bool = False) -> tuple[Any, Any, Any, Any]:
@@ -77,10 +82,10 @@ def household_split(drop: int | None = None, by_time: bool = False) -> tuple[Any
     Without column 7, the intensity of the current, it is hard; with it a linear model is good. Test
     rows are between the others in time, or the last tenth of all.
     """
-    with np.load(path("tables", "household_power.npz")) as stored:
-        X, y = stored["X"].astype(np.float64), stored["y"].astype(np.float64)
-        trains = np.ones(len(X), bool)
-        trains[slice(-len(X) // 10, None) if by_time else stored["test_idx"]] = False
+    stored = arrays("household_power")
+    X, y = stored["X"].astype(np.float64), stored["y"].astype(np.float64)
+    trains = np.ones(len(X), bool)
+    trains[slice(-len(X) // 10, None) if by_time else stored["test_idx"]] = False
     if drop is not None:
         X = np.delete(X, drop, axis=1)
     X = (X - X[trains].mean(0)) / X[trains].std(0)
@@ -120,9 +125,8 @@ def adult() -> tuple[Any, Any, Any, Any, Any]:
     """
     import pandas as pd
 
-    with np.load(path("tables", "adult.npz")) as stored:
-        X, y, names = stored["X"].astype(float), stored["y"], stored["feature_names"].tolist()
-        train, test = stored["train_idx"], stored["test_idx"]
+    stored = arrays("adult")
+    X, names = stored["X"].astype(float), stored["feature_names"].tolist()
     groups: dict[str, list[int]] = {}
     for i, name in enumerate(names):
         groups.setdefault(name.split("_", 1)[0], []).append(i)
@@ -134,7 +138,7 @@ def adult() -> tuple[Any, Any, Any, Any, Any]:
         values = np.array([names[i].split("_", 1)[1] for i in places], object)
         column = values[X[:, places].argmax(axis=1)]
         columns[group] = np.where(column == "?", None, column)
-    return pd.DataFrame(columns), X, y, train, test
+    return pd.DataFrame(columns), X, stored["y"], stored["train_idx"], stored["test_idx"]
 
 
 def letters(rows: int, classes: int = 26, noise: float = 3.5) -> tuple[Any, Any]:

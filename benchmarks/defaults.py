@@ -22,8 +22,9 @@ from sklearn.metrics import mean_pinball_loss
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC, SVR
 
+from benchmarks import measure
 from benchmarks.data import table
-from benchmarks.measure import Effort, Groups, Row, measured
+from benchmarks.measure import Effort, Groups, Row
 from mercer import (
     KernelClassifier,
     KernelLogisticRegression,
@@ -131,4 +132,4 @@ def unseen(effort: Effort) -> Iterator[Row]:
 
 GROUPS: Groups = {"classes": classes, "numbers": numbers, "medians": medians, "unseen": unseen}
 
-run = partial(measured, "Defaults", GROUPS)
+run = partial(measure.measured, "Defaults", GROUPS)

@@ -6,7 +6,6 @@ plain NumPy version of randomly pivoted Cholesky. Each row carries an error of o
 
 from __future__ import annotations
 
-import multiprocessing
 import time
 from collections.abc import Iterator
 from functools import partial
@@ -16,17 +15,8 @@ import numpy as np
 from sklearn.kernel_approximation import RBFSampler as Theirs
 from sklearn.linear_model import Ridge
 
-from benchmarks.measure import (
-    MEGABYTE,
-    Effort,
-    Groups,
-    Row,
-    faster,
-    interleaved,
-    measured,
-    relative_error,
-)
-from benchmarks.ridge import _status
+from benchmarks import measure
+from benchmarks.measure import Effort, Groups, Row
 from mercer.features import Fastfood, RandomFourierFeatures, RBFSampler
 from mercer.features.centres import RandomlyPivoted, Uniform
 from mercer.kernels import Gaussian
@@ -49,7 +39,7 @@ def transforms(effort: Effort) -> Iterator[Row]:
     theirs = Theirs(gamma=GAMMA, n_components=count, random_state=0).fit(X)
     phase = RBFSampler(gamma=GAMMA, n_components=count, random_state=0).fit(X)
     pairs = RandomFourierFeatures(gamma=GAMMA, n_components=count, random_state=0).fit(X)
-    times = interleaved(
+    times = measure.interleaved(
         {
             "phase": lambda: phase.transform(X),
             "pairs": lambda: pairs.transform(X),
@@ -61,28 +51,28 @@ def transforms(effort: Effort) -> Iterator[Row]:
     exact = np.sqrt(2.0 / count) * np.cos(
         few.astype(np.float64) @ phase.frequencies_.T + phase.phases_
     )
+    peers_error = measure.relative_error(theirs.transform(few), exact)
     shape = f"float32, d = {WIDTH}, {count:,} features, {n:,} rows"
-    yield faster(
+    yield measure.faster(
         f"random Fourier features, {shape}, with phases",
         {"mercer": times["phase"], "RBFSampler": times["RBFSampler"]},
         "RBFSampler",
         n * count,
         floor=2.0,
-        error=relative_error(phase.transform(few), exact),
+        error=measure.relative_error(phase.transform(few), exact),
         note="the draws are those of scikit-learn; the error is that of the features against "
-        f"float64, where scikit-learn's is {relative_error(theirs.transform(few), exact):.1g}; "
-        "both write the same "
+        f"float64, where scikit-learn's is {peers_error:.1g}; both write the same "
         f"{n * count * 4 / 1e6:.0f} MB",
     )
     angles = few.astype(np.float64) @ pairs.frequencies_.T
     exact = np.concatenate([np.cos(angles), np.sin(angles)], axis=1) * np.sqrt(2.0 / count)
-    yield faster(
+    yield measure.faster(
         f"the same, as {count // 2:,} pairs of cos and sin",
         {"mercer": times["pairs"], "RBFSampler": times["RBFSampler"]},
         "RBFSampler",
         n * count,
         floor=2.8,
-        error=relative_error(pairs.transform(few), exact),
+        error=measure.relative_error(pairs.transform(few), exact),
     )
 
 
@@ -111,9 +101,9 @@ def ridge(effort: Effort) -> Iterator[Row]:
         answers["theirs"] = model.predict(phi.transform(new))
 
     name = "RBFSampler + Ridge"
-    times = interleaved({"mercer": ours, name: theirs}, effort.repeats(2))
+    times = measure.interleaved({"mercer": ours, name: theirs}, effort.repeats(2))
     errors = {key: float(np.sqrt(np.mean((v - exact) ** 2))) for key, v in answers.items()}
-    yield faster(
+    yield measure.faster(
         f"RFF to ridge, {n:,} rows, d = {WIDTH}, {count:,} features, with intercept",
         times,
         name,
@@ -125,14 +115,11 @@ def ridge(effort: Effort) -> Iterator[Row]:
         f"{errors['theirs']:.4f}; the column holds the relative difference of the two (negative: "
         "ours is smaller)",
     )
-    with multiprocessing.get_context("spawn").Pool(1) as pool:
-        extra = pool.apply(peak_of_ridge, (n, count))
-    yield Row(
+    extra = measure.in_a_process(peak_of_ridge, n, count)
+    yield measure.memory(
         "the same: memory beyond the data",
-        extra / MEGABYTE,
-        " MB",
-        floor=200.0,
-        larger_is_better=False,
+        extra,
+        200.0,
         note=f"the features alone would take {n * count * 4 / 1e6:,.0f} MB",
     )
 
@@ -142,9 +129,7 @@ def peak_of_ridge(n: int, count: int) -> int:
     y = targets(X)
     phi = RandomFourierFeatures(gamma=GAMMA, n_components=count, random_state=0).fit(X)
     phi.normal_equations(X[:600], y[:600]).ridge(ALPHA)  # code is loaded
-    before = _status("VmRSS")
-    phi.normal_equations(X, y).ridge_with_intercept(ALPHA / n)
-    return max(0, _status("VmHWM") - before)
+    return measure.growth(lambda: phi.normal_equations(X, y).ridge_with_intercept(ALPHA / n))[1]
 
 
 # ---- Fastfood ------------------------------------------------------------------------------------
@@ -181,12 +166,12 @@ def fastfood(effort: Effort) -> Iterator[Row]:
         "",
     ]
     for (name, work), note in zip(works.items(), notes, strict=True):
-        times = interleaved(
+        times = measure.interleaved(
             {"mercer": lambda work=work: work(quick), peer: lambda work=work: work(slow)},
             effort.repeats(6),
         )
         rows = len(block) if "blocks" in name else n
-        yield faster(
+        yield measure.faster(
             f"Fastfood, float32, d = {d:,}, {count:,} features: {name}",
             times,
             peer,
@@ -195,12 +180,11 @@ def fastfood(effort: Effort) -> Iterator[Row]:
             goal=8.0,
             note=note,
         )
-    yield Row(
+    yield measure.smaller(
         "the same: root mean square kernel error over that of the dense features",
         ours / dense,
         "× the error",
         floor=1.3,
-        larger_is_better=False,
         error=float(ours),
         note=f"mean over {len(seeds)} draws and {len(upper[0]):,} pairs, kernel values about "
         f"{float(K[upper].mean()):.2f} (gamma = 1/d); dense {dense:.2g}; near points have up to "
@@ -255,13 +239,13 @@ def centres(effort: Effort) -> Iterator[Row]:
     def ours() -> None:
         found["ours"] = RandomlyPivoted(count, random_state=0).choose(kernel, X).trace_error
 
-    times = interleaved({"mercer": ours}, effort.repeats(2))
+    times = measure.interleaved({"mercer": ours}, effort.repeats(2))
     plain = Plain(kernel, X, count)
     plain.F.fill(1e-9)  # memory is touched
     times["plain NumPy"] = min(plain.time() for _ in range(effort.repeats(2)))
     del plain
     uniform = Uniform(count, random_state=0).choose(kernel, X).trace_error
-    yield faster(
+    yield measure.faster(
         f"randomly pivoted Cholesky, {n:,} rows, d = 10, {count:,} centres, float64",
         times,
         "plain NumPy",
@@ -289,4 +273,4 @@ GROUPS: Groups = {
 }
 
 
-run = partial(measured, "Feature maps and centres", GROUPS)
+run = partial(measure.measured, "Feature maps and centres", GROUPS)

@@ -12,22 +12,43 @@ once before, so that its points are packed; the note says how long packing takes
 
 from __future__ import annotations
 
+import os
+import tempfile
 import time
+import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 from sklearn.base import clone
+from sklearn.ensemble import HistGradientBoostingRegressor
+from sklearn.linear_model import LinearRegression
+from threadpoolctl import threadpool_limits
 
-from benchmarks.measure import Forecasts, Row, measured
-from benchmarks.spine import Effort
+from benchmarks import measure
+from benchmarks.data import elevations, household_split, mnist
+from benchmarks.measure import Effort, Row
+from benchmarks.scale import sphere
+from mercer import (
+    SVC,
+    KernelClassifier,
+    KernelRegressor,
+    KernelRidge,
+    KernelRidgeCV,
+    LearnedKernelRegressor,
+)
+from mercer.errors import ApproximationWarning
+from mercer.evaluation.gpu import blocks
 from mercer.kernels import (
     AllSubsets,
     ArcCosine,
     Brownian,
     Cauchy,
     ChiSquared,
+    Exponential,
     Gaussian,
     Laplacian,
     Linear,
@@ -38,7 +59,8 @@ from mercer.kernels import (
     RationalQuadratic,
     Spline,
 )
-from mercer.solvers import ConjugateGradient, Direct
+from mercer.solvers import BlockCoordinateDescent, ConjugateGradient, Direct, Newton
+from mercer.solvers.automatic import choose
 
 CHECKED = 256  # rows that are compared with float64
 REPEATS = 5
@@ -53,11 +75,7 @@ METHOD = (
 
 def available() -> bool:
     """Whether there is a GPU to measure."""
-    try:
-        import torch
-    except ImportError:
-        return False
-    return bool(torch.cuda.is_available())
+    return torch.cuda.is_available()
 
 
 def device() -> str:
@@ -72,8 +90,6 @@ def rows_of(effort: Effort, full: int) -> int:
 
 def milliseconds(work: Callable[[], Any], repeats: int = REPEATS) -> float:
     """The median time of a piece of device work, by device events, after one run."""
-    import torch
-
     work()
     times = []
     if not available():
@@ -90,8 +106,6 @@ def milliseconds(work: Callable[[], Any], repeats: int = REPEATS) -> float:
 
 def wall(work: Callable[[], Any]) -> tuple[float, Any]:
     """Seconds until the device is done, and the answer."""
-    import torch
-
     done = torch.cuda.synchronize if available() else lambda: None
     done()
     start = time.perf_counter()
@@ -101,17 +115,11 @@ def wall(work: Callable[[], Any]) -> tuple[float, Any]:
 
 
 def normal(*shape: int, dtype: Any = None) -> Any:
-    import torch
-
     return torch.randn(*shape, device=device(), dtype=dtype or torch.float32)
 
 
 def exact_rows(kernel: Any, X: Any, Y: Any, v: Any, rows: int = CHECKED) -> Any:
     """K(X, Y) v for the first rows, in float64, distances by differences."""
-    import torch
-
-    from mercer.evaluation.gpu import blocks
-
     points = kernel.points(X[:rows].double()), kernel.points(Y.double())
     return blocks.values(kernel.expression(), *points, torch.float64) @ v.double()
 
@@ -178,20 +186,17 @@ def symmetric_products(effort: Effort) -> Iterator[Row]:
         both, one = kernel.gram(X, Y), kernel.gram(X)
         each = milliseconds(lambda: one @ v)  # noqa: B023
         other = milliseconds(lambda: both @ v)  # noqa: B023
-        yield Row(
+        yield measure.smaller(
             f"K(X,X)v {name}, n = {n:,}, d = {width}: time over that of K(X,Y)v",
             each / other,
             "×",
             ours_ms=each,
-            larger_is_better=False,
             error=error(one @ v, exact_rows(kernel, X, X, v)),
         )
 
 
 def _torch_in_blocks(n: int) -> Row:
     """The peer of the first row: what one writes without a library."""
-    import torch
-
     X, Y, v = normal(n, 10), normal(n, 10), normal(n)
 
     def blocks() -> Any:
@@ -230,8 +235,6 @@ def wide_products(effort: Effort) -> Iterator[Row]:
 
 def matrix_rate(kind: str) -> float:
     """TFLOP/s of a large matrix product."""
-    import torch
-
     size = 8192 if available() else 256
     A = normal(size, size, dtype=torch.float64 if kind == "float64" else torch.float32)
     before = torch.backends.cuda.matmul.allow_tf32
@@ -265,13 +268,12 @@ def other_kernels(effort: Effort) -> Iterator[Row]:
         "χ²": ChiSquared(0.1),
     }.items():
         found = rate(kernel, n, width, positive=name in ("Brownian", "spline", "χ²"))
-        yield Row(
+        yield measure.smaller(
             f"{name}, time over the Gaussian's, n = m = {n:,}, d = {width}",
             found["ms"] / base["ms"],
             "×",
             ours_ms=found["ms"],
             floor=8.0 if name == "Matérn 2.2" else 4.0,
-            larger_is_better=False,
             error=found["error"],
             note=found["note"],
         )
@@ -288,10 +290,6 @@ def other_kernels(effort: Effort) -> Iterator[Row]:
 
 
 def exact_ridge(effort: Effort) -> Iterator[Row]:
-    import torch
-
-    from mercer import KernelRidge
-
     n = rows_of(effort, 30_000)
     for name in ("float32", "float64"):
         dtype = getattr(torch, name)
@@ -320,10 +318,6 @@ def exact_ridge(effort: Effort) -> Iterator[Row]:
 
 def household(effort: Effort, drop: int | None = None, by_time: bool = False) -> tuple[Any, ...]:
     """Household power on the card: training rows and targets, test rows and targets."""
-    import torch
-
-    from benchmarks.data import household_split
-
     parts = household_split(drop, by_time)
     if not available():
         some = np.random.default_rng(0).permutation(len(parts[0]))[: rows_of(effort, 1_844_333)]
@@ -343,8 +337,6 @@ def timed_fit(model: Any, X: Any, y: Any) -> float:
 
 
 def centres(effort: Effort) -> Iterator[Row]:
-    from mercer import KernelRidge
-
     X, y, new, truth = household(effort)
     marks = {
         5_000: (0.6, 0.3, 0.171),
@@ -362,14 +354,11 @@ def centres(effort: Effort) -> Iterator[Row]:
             times.append(wall(lambda: model.fit(X, y))[0])  # noqa: B023
             errors.append(error_of(model, new, truth))
         seconds = float(np.median(times))
-        yield Row(
+        yield measure.taken(
             f"household power, {len(X):,} × 11, M = {count:,} centres",
             seconds,
-            " s",
-            ours_ms=1e3 * seconds,
             floor=floor,
             goal=goal,
-            larger_is_better=False,
             error=model.solution_.gap / model.solution_.objective,
             note=f"the median of {SEEDS} seeds of `{model!r}.fit(X, y)` on tensors; RMSE on "
             f"{len(new):,} test rows {', '.join(f'{e:.4f}' for e in errors)} "
@@ -379,9 +368,6 @@ def centres(effort: Effort) -> Iterator[Row]:
 
 def peers_beside(X: Any, y: Any, new: Any, truth: Any) -> str:
     """Errors of a linear model and of boosted trees on the same table, by scikit-learn."""
-    from sklearn.ensemble import HistGradientBoostingRegressor
-    from sklearn.linear_model import LinearRegression
-
     X, y, new, truth = (part.cpu().numpy() for part in (X, y, new, truth))
     trees = HistGradientBoostingRegressor(max_iter=300, early_stopping=False, random_state=0)
     models = {"linear model": LinearRegression(), "boosted trees": trees}
@@ -394,10 +380,6 @@ def peers_beside(X: Any, y: Any, new: Any, truth: Any) -> str:
 
 def all_points(effort: Effort) -> Iterator[Row]:
     """Exact ridge regression, with no argument but α and the kernel."""
-    import torch
-
-    from mercer import KernelRidge
-
     X, y, new, truth = household(effort)
     for rows, floor, goal in ((200_000, 4.0, 1.5), (1_844_333, 90.0, 40.0)):
         rows = rows_of(effort, rows)
@@ -407,14 +389,11 @@ def all_points(effort: Effort) -> Iterator[Row]:
         model = KernelRidge(alpha=1e-8 * rows, kernel=Gaussian(2.0))
         seconds = timed_fit(model, Z, t) if rows < 10**6 else wall(lambda: model.fit(Z, t))[0]  # noqa: B023
         others = f" ({peers_beside(Z, t, new, truth)})" if rows == len(X) else ""
-        yield Row(
+        yield measure.taken(
             f"household power, exact ridge on {rows:,} × 11",
             seconds,
-            " s",
-            ours_ms=1e3 * seconds,
             floor=floor,
             goal=goal,
-            larger_is_better=False,
             error=model.solution_.gap,
             note=f"`KernelRidge(alpha={model.alpha:.4g}, kernel=Gaussian(2.0)).fit(X, y)` on "
             f"tensors; RMSE {error_of(model, new, truth):.4f} on {len(new):,} test rows{others}; "
@@ -427,8 +406,6 @@ def harder_tables(effort: Effort) -> Iterator[Row]:
 
     Rows of a random split have neighbours in time on both sides; those of the last tenth have none.
     """
-    from mercer import KernelRidge, KernelRidgeCV
-
     kernel, ridges = Gaussian(2.0), np.array([1e-8, 1e-7, 1e-6, 1e-5])
     for drop, by_time in ((7, False), (None, True), (7, True)):
         X, y, new, truth = household(effort, drop, by_time)
@@ -445,12 +422,11 @@ def harder_tables(effort: Effort) -> Iterator[Row]:
         seconds = wall(lambda: model.fit(X, y))[0]  # noqa: B023
         table = "household power" + ("" if drop is None else f" without column {drop}")
         later = ", test rows later than all others" if by_time else ""
-        yield Row(
+        yield measure.smaller(
             f"{table}, exact ridge on {n:,} × {X.shape[1]}{later}: RMSE",
             error_of(model, new, truth),
             f"; {peers_beside(X, y, new, truth)}",
             ours_ms=1e3 * seconds,
-            larger_is_better=False,
             error=model.solution_.gap,
             note=f"`{model!r}.fit(X, y)` on tensors, α/n being the best of {ridges.tolist()} by "
             f"`KernelRidgeCV(…, validation_fraction=0.1)` on {len(sample[0]):,} of the rows; "
@@ -461,14 +437,6 @@ def harder_tables(effort: Effort) -> Iterator[Row]:
 
 def brought_in_blocks(effort: Effort) -> Iterator[Row]:
     """Rows on the host that a budget keeps from the card, against the same rows there."""
-    import os
-    import tempfile
-    from pathlib import Path
-
-    import torch
-
-    from mercer import KernelRidge
-
     n = max(rows_of(effort, 4_000_000), 60_000)  # a budget below some tiles is refused
     count = rows_of(effort, 5_000)
     random = np.random.default_rng(0)
@@ -491,15 +459,12 @@ def brought_in_blocks(effort: Effort) -> Iterator[Row]:
                 seconds = timed_fit(far, rows, y)
             finally:
                 del os.environ["MERCER_MEMORY"]
-            yield Row(
+            yield measure.over(
                 f"{n:,} × 100 from {name} of the host, M = {count:,} centres: time over that of "
                 "rows on the card",
-                seconds / before,
-                "×",
-                ours_ms=1e3 * seconds,
-                peer="rows on the card",
-                peer_ms=1e3 * before,
-                larger_is_better=False,
+                seconds,
+                before,
+                "rows on the card",
                 error=error(far.predict(new), values),
                 note=f"`{far!r}.fit(X, y)` with MERCER_MEMORY={budget}, one byte less than X has, "
                 "so that blocks of rows are copied for each pass; the error is that of predictions "
@@ -509,11 +474,6 @@ def brought_in_blocks(effort: Effort) -> Iterator[Row]:
 
 def earth(effort: Effort) -> Iterator[Row]:
     """Ridge on centres: the elevations of the earth, points of the sphere."""
-    import torch
-
-    from benchmarks.data import elevations
-    from mercer import KernelRidge
-
     X, y = (torch.as_tensor(a, device=device(), dtype=torch.float32) for a in elevations())
     order = torch.randperm(
         len(X), device=device(), generator=torch.Generator(device()).manual_seed(0)
@@ -523,13 +483,10 @@ def earth(effort: Effort) -> Iterator[Row]:
     kernel, count = Matern(1.5, lengthscale=0.2), rows_of(effort, 20_000)
     model = KernelRidge(1e-8 * len(X), kernel=kernel, centres=count, random_state=0)
     seconds = timed_fit(model, X, y)
-    yield Row(
+    yield measure.taken(
         f"M = {count:,} centres, elevations of the earth, {len(X):,} points of the sphere, "
         "Matérn 3/2, ℓ = 0.2, λ = 1e-8",
         seconds,
-        " s",
-        ours_ms=1e3 * seconds,
-        larger_is_better=False,
         note=f"`{model!r}.fit(X, y)` on tensors; RMSE {1e3 * error_of(model, new, truth):.0f} m at "
         f"{len(new):,} other points of the grid, where the elevation deviates by "
         f"{1e3 * float(truth.std()):.0f} m; {model.solution_.status}",
@@ -541,8 +498,6 @@ def earth(effort: Effort) -> Iterator[Row]:
 
 def labels(n: int) -> tuple[Any, Any]:
     """Random rows of 10 columns, and two classes that overlap."""
-    import torch
-
     X = normal(n, 10)
     score = torch.sin(2.0 * X[:, 0]) + X[:, 1] * X[:, 2] + 0.3 * normal(n)
     return X, (score > 0).long()
@@ -550,10 +505,6 @@ def labels(n: int) -> tuple[Any, Any]:
 
 def losses(effort: Effort) -> Iterator[Row]:
     """`KernelClassifier` and `KernelRegressor` on tensors, with their duality gaps."""
-    import torch
-
-    from mercer.estimators import KernelClassifier, KernelRegressor
-
     n, m = rows_of(effort, 1_000_000), rows_of(effort, 10_000)
     X, y = labels(n + 20_000)
     y3 = (y + (X[:, 3] > 0.5))[:n]
@@ -570,54 +521,42 @@ def losses(effort: Effort) -> Iterator[Row]:
     ):
         model.fit(X[:50_000].contiguous(), targets[:50_000])  # code is compiled
         seconds, _ = wall(lambda f=model, t=targets: f.fit(X, t))
-        found = model.solution_
         wrong = ""
         if targets is y:
             wrong = f"; {100 * float((model.predict(new) != truth).float().mean()):.2f}% wrong"
-        yield Row(
-            f"{name} on M = {m:,} centres, {n:,} × 10, float32",
-            seconds,
-            " s",
-            ours_ms=1e3 * seconds,
-            larger_is_better=False,
-            error=found.gap / abs(found.objective),
-            note=f"`{model!r}.fit(X, y)` on tensors; the error is the relative duality gap in "
-            f"float64{wrong}. {found.status}",
-        )
+        yield _with_gap(f"{name} on M = {m:,} centres, {n:,} × 10, float32", seconds, model, wrong)
+
+
+def _with_gap(work: str, seconds: float, model: Any, wrong: str = "") -> Row:
+    found = model.solution_
+    return measure.taken(
+        work,
+        seconds,
+        error=found.gap / abs(found.objective),
+        note=f"`{model!r}.fit(X, y)` on tensors; the error is the relative duality gap in "
+        f"float64{wrong}. {found.status}",
+    )
 
 
 def whole_losses(effort: Effort) -> Iterator[Row]:
     """Newton's method on all points, and gradients of the function."""
-    from mercer.estimators import KernelClassifier
-
     for n in (200_000, 50_000):
         n = rows_of(effort, n)
         X, y = labels(n)
         model = KernelClassifier("log_loss", 1e-4, kernel=Gaussian(2.0))
         model.fit(X, y)  # code is compiled
         seconds, _ = wall(lambda: model.fit(X, y))  # noqa: B023
-        found = model.solution_
-        yield Row(
-            f"logistic on all points, Newton, {n:,} × 10, float32",
-            seconds,
-            " s",
-            ours_ms=1e3 * seconds,
-            larger_is_better=False,
-            error=found.gap / abs(found.objective),
-            note=f"`{model!r}.fit(X, y)` on tensors; the error is the relative duality gap in "
-            f"float64. {found.status}",
-        )
+        yield _with_gap(f"logistic on all points, Newton, {n:,} × 10, float32", seconds, model)
     f, new = model.function_, normal(rows_of(effort, 10_000), 10)
     seconds, _ = wall(lambda: f.gradient(new))
     exact = f.kernel.function(X[:2_000].double(), f.coefficients[:2_000].double())
     near = f.kernel.function(X[:2_000].contiguous(), f.coefficients[:2_000])
     gap = near.gradient(new[:256]).double() - exact.gradient(new[:256].double())
-    yield Row(
+    yield measure.smaller(
         f"∇f at {len(new):,} points, {n:,} centres × 10, float32",
         1e3 * seconds,
         " ms",
         ours_ms=1e3 * seconds,
-        larger_is_better=False,
         error=float(gap.norm() / exact.gradient(new[:256].double()).norm()),
         note="slopes of a strip of points at a time, and products with them",
     )
@@ -625,14 +564,6 @@ def whole_losses(effort: Effort) -> Iterator[Row]:
 
 def learned(effort: Effort, drop: int | None = 7, limit: float = 225.0) -> Iterator[Row]:
     """A learned kernel on all points, without the column that nearly is the target."""
-    import warnings
-
-    from sklearn.base import clone
-
-    from mercer import KernelRidge, LearnedKernelRegressor
-    from mercer.errors import ApproximationWarning
-    from mercer.kernels import Exponential
-
     floor, goal = (0.026, 0.020) if drop is None else (0.235, 0.183)
     X, y, new, truth = household(effort, drop)
     model = LearnedKernelRegressor(time_limit=limit)
@@ -649,14 +580,12 @@ def learned(effort: Effort, drop: int | None = 7, limit: float = 225.0) -> Itera
     more, _ = wall(lambda: model.predict(new))
     table = "household power" + ("" if drop is None else f" without column {drop}")
     at_density = [f"{error**0.5:.3f}" for error in model.race_.dense_errors]
-    yield Row(
+    yield measure.smaller(
         f"{table}, {len(X):,} × {X.shape[1]}, learned kernel, RMSE on the test set",
         error_of(model, new, truth),
-        "",
         ours_ms=1e3 * (seconds + more),
         floor=floor,
         goal=goal,
-        larger_is_better=False,
         note=f"`{model!r}.fit(X, y)` on tensors, then `predict`: {seconds + more:.0f} s in all "
         "(240 are allowed); without column 7 boosted trees have 0.219 after 62 s and 0.183 "
         f"after 283 s on two cores. Learned {model.kernel_!r} among "
@@ -674,11 +603,6 @@ def learned_with_all(effort: Effort) -> Iterator[Row]:
 
 
 def digits(effort: Effort) -> Iterator[Row]:
-    import torch
-
-    from benchmarks.data import mnist
-    from mercer import KernelRidge
-
     images = mnist(rows_of(effort, 60_000))
     X, labels, new, truth = (torch.as_tensor(a, device=device()) for a in images)
     X, new = X.float(), new.float()
@@ -686,14 +610,11 @@ def digits(effort: Effort) -> Iterator[Row]:
     model = KernelRidge(alpha=0.06, kernel=Gaussian(5.0))
     seconds = timed_fit(model, X, targets)
     wrong = 100 * float((model.predict(new).argmax(1) != truth).float().mean())
-    yield Row(
+    yield measure.taken(
         f"MNIST, {len(X):,} × 784, ten outputs, all points",
         seconds,
-        " s",
-        ours_ms=1e3 * seconds,
         floor=0.5,
         goal=0.3,
-        larger_is_better=False,
         error=model.solution_.gap,
         note=f"`KernelRidge(alpha=0.06, kernel=Gaussian(5.0)).fit(X, one_hot)` on tensors; test "
         f"error {wrong:.2f}%; the error is the relative residual. {model.solution_.status}",
@@ -702,12 +623,6 @@ def digits(effort: Effort) -> Iterator[Row]:
 
 def support_vectors(effort: Effort) -> Iterator[Row]:
     """`SVC` on MNIST, kernel values from the card, against the same on two cores."""
-    import torch
-    from threadpoolctl import threadpool_limits
-
-    from benchmarks.data import mnist
-    from mercer import SVC
-
     images, labels, new, truth = mnist(rows_of(effort, 60_000))
     images, new = images.astype(np.float32), new.astype(np.float32)
     X, y = torch.as_tensor(images, device=device()), torch.as_tensor(labels, device=device())
@@ -719,13 +634,10 @@ def support_vectors(effort: Effort) -> Iterator[Row]:
         peer = wall(lambda: alone.fit(images, labels))[0]
     pairs = zip(ours.solutions_, alone.solutions_, strict=True)
     wrong = float(np.mean(ours.predict(new) != truth))
-    yield Row(
+    yield measure.faster(
         f"SVC, MNIST, {len(X):,} images, C = 1, γ = 'scale', on tensors",
-        peer / seconds,
-        "× faster",
-        peer="SVC on two cores",
-        ours_ms=1e3 * seconds,
-        peer_ms=1e3 * peer,
+        {"mercer": seconds, "SVC on two cores": peer},
+        "SVC on two cores",
         floor=8.0,
         goal=20.0,
         error=max(abs(a.objective / b.objective - 1) for a, b in pairs),
@@ -750,10 +662,7 @@ CELLS = tuple(
 
 def automatic(effort: Effort) -> Iterator[Row]:
     """Times foreseen on the card, and the choice against the best candidate."""
-    from mercer import KernelRidge
-    from mercer.solvers.automatic import choose
-
-    forecasts = Forecasts()
+    forecasts = measure.Forecasts()
     for n, d, count in CELLS:
         n, count = rows_of(effort, n), None if count is None else rows_of(effort, count)
         X = normal(n, d)
@@ -780,12 +689,6 @@ def in_blocks(effort: Effort) -> Iterator[Row]:
 
     Each has the lengthscale that suits it: a few times the distance between points or centres.
     """
-    import torch
-
-    from benchmarks.scale import sphere
-    from mercer import KernelRidge
-    from mercer.solvers import BlockCoordinateDescent, Newton
-
     n, count = rows_of(effort, 10_000_000), rows_of(effort, 50_000)
     limits = BLOCK_SECONDS if available() else dict.fromkeys(BLOCK_SECONDS, 5.0)
     spread = (10_000_000 / n) ** 0.5  # of distances between fewer points
@@ -806,23 +709,21 @@ def in_blocks(effort: Effort) -> Iterator[Row]:
         clone(model).set_params(solver=short).fit(X[:20_000], y[:20_000])  # code is compiled
         seconds = wall(lambda: model.fit(X, y))[0]  # noqa: B023
         wrong[name] = 100 * float((model.predict(new).sign() != truth).double().mean())
-        yield Row(
+        yield measure.smaller(
             f"land or sea, {n:,} rows, {name}: misclassified",
             wrong[name],
             " %",
             ours_ms=1e3 * seconds,
-            larger_is_better=False,
             error=model.solution_.gap,
             note=f"`{model!r}.fit(X, y)` on tensors, {len(new):,} test points. "
             f"{model.solution_.status}",
         )
     first, second = wrong.values()
-    yield Row(
+    yield measure.smaller(
         f"land or sea, {n:,} rows: errors on all points over those on {count:,} centres",
         first / second,
         "×",
         floor=1.0,
-        larger_is_better=False,
     )
 
 
@@ -846,30 +747,8 @@ GROUPS: dict[str, Callable[[Effort], Iterator[Row]]] = {
     "wide": wide_products,
     "kernels": other_kernels,
 }
-PARTS = {  # what is below its floor or not measured yet, and the rest
-    "FIRST": [
-        "digits",
-        "centres",
-        "svm",
-        "automatic",
-        "losses",
-        "whole",
-        "learned",
-        "learned columns",
-    ],
-    "SECOND": [
-        "exact",
-        "tables",
-        "streamed",
-        "earth",
-        "blocks",
-        "ridge",
-        "products",
-        "symmetric",
-        "wide",
-        "kernels",
-    ],
-}
+NAMES = list(GROUPS)
+PARTS = {"FIRST": NAMES[:8], "SECOND": NAMES[8:]}  # each takes about twelve minutes
 
 
 def run(quick: bool = False, only: list[str] | None = None) -> dict[str, Any]:
@@ -880,9 +759,8 @@ def run(quick: bool = False, only: list[str] | None = None) -> dict[str, Any]:
             "it at a small size on the CPU"
         )
     names = [group for name in only or [] for group in PARTS.get(name, [name])]
-    results = measured("GPU", GROUPS, quick, names or None) | {"method": METHOD}
+    results = measure.measured("GPU", GROUPS, quick, names or None) | {"method": METHOD}
     if available():
-        import torch
         import triton
 
         results["machine"]["processor"] = torch.cuda.get_device_name()

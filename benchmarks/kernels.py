@@ -12,15 +12,8 @@ from typing import Any
 import numpy as np
 from sklearn.metrics.pairwise import laplacian_kernel, rbf_kernel
 
-from benchmarks.measure import (
-    Effort,
-    Groups,
-    Row,
-    faster,
-    interleaved,
-    measured,
-    relative_error,
-)
+from benchmarks import measure
+from benchmarks.measure import Effort, Groups, Row
 from mercer.evaluation import reference
 from mercer.kernels import (
     AllSubsets,
@@ -110,7 +103,7 @@ def error(kernel: Kernel, X: np.ndarray, Y: np.ndarray, v: np.ndarray, answer: A
     program = kernel.expression()
     assert program is not None
     exact = reference.block(program, kernel.points(X[rows]), kernel.points(Y))  # type: ignore[arg-type]
-    return relative_error(np.asarray(answer)[rows], exact @ v.astype(np.float64))
+    return measure.relative_error(np.asarray(answer)[rows], exact @ v.astype(np.float64))
 
 
 def over_the_gaussian(effort: Effort) -> Iterator[Row]:
@@ -120,29 +113,27 @@ def over_the_gaussian(effort: Effort) -> Iterator[Row]:
         name: lambda kernel=kernel: kernel.gram(X, Y) @ v  # type: ignore[misc]
         for name, kernel in kernels.items()
     }
-    times = interleaved(works, effort.repeats(12))
+    times = measure.interleaved(works, effort.repeats(12))
     entries = len(X) * len(Y)
     size = f"float32, n = {len(X):,}, m = {len(Y):,}, d = {WIDTH}"
-    yield Row(
-        work=f"K(X, Y)v, Gaussian(), {size}",
-        measured=1.0,
-        unit="× the time",
+    yield measure.smaller(
+        f"K(X, Y)v, Gaussian(), {size}",
+        1.0,
+        "× the time",
         ours_ms=1e3 * times["mercer"],
         entry_ns=1e9 * times["mercer"] / entries,
-        larger_is_better=False,
         error=error(kernels["mercer"], X, Y, v, works["mercer"]()),
     )
     for name, kernel in KERNELS.items():
-        yield Row(
-            work=f"K(X, Y)v, {name}",
-            measured=times[name] / times["mercer"],
-            unit="× the time",
+        yield measure.smaller(
+            f"K(X, Y)v, {name}",
+            times[name] / times["mercer"],
+            "× the time",
             peer="mercer's Gaussian",
             ours_ms=1e3 * times[name],
             entry_ns=1e9 * times[name] / entries,
             peer_ms=1e3 * times["mercer"],
             floor=GENERAL if _general(kernel) else FLOOR,
-            larger_is_better=False,
             error=error(kernel, X, Y, v, works[name]()),
         )
 
@@ -178,16 +169,17 @@ def peers(effort: Effort) -> Iterator[Row]:
             "mercer": lambda kernel=kernel: kernel.gram(X, Y) @ v,  # type: ignore[misc]
             peer: theirs,
         }
-        times = interleaved(works, {"mercer": effort.repeats(12), peer: effort.repeats(4)})
+        times = measure.interleaved(works, {"mercer": effort.repeats(12), peer: effort.repeats(4)})
         ours, other = works["mercer"](), theirs()
-        yield faster(
+        gap = measure.relative_error(ours, other.astype(float))
+        yield measure.faster(
             f"K(X, Y)v, {kernel!r}, float32, n = {len(X):,}, m = {len(Y):,}, d = {WIDTH}",
             times,
             peer,
             len(X) * len(Y),
             floor=floor,
             error=error(kernel, X, Y, v, ours),
-            note=f"the two answers differ by {relative_error(ours, other.astype(float)):.1e}",
+            note=f"the two answers differ by {gap:.1e}",
         )
 
 
@@ -201,12 +193,12 @@ def gradients(effort: Effort) -> Iterator[Row]:
         works = {"mercer": partial(f.gradient, X), peer: partial(_in_strips, X, Y, v)}
         gaps = X[:CHECKED, None].astype(np.longdouble) - Y
         weights = np.exp(-(gaps**2).sum(axis=-1) / d) * v
-        yield faster(
+        yield measure.faster(
             f"∇f, Gaussian, float64, {n:,} points, {m:,} centres, d = {d}",
-            interleaved(works, effort.repeats(6)),
+            measure.interleaved(works, effort.repeats(6)),
             peer,
             n * m,
-            error=relative_error(
+            error=measure.relative_error(
                 f.gradient(X[:CHECKED]), -2 / d * (weights[:, :, None] * gaps).sum(axis=1)
             ),
         )
@@ -227,4 +219,4 @@ GROUPS: Groups = {
     "gradients": gradients,
 }
 
-run = partial(measured, "Kernels", GROUPS)
+run = partial(measure.measured, "Kernels", GROUPS)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 import warnings
 from collections.abc import Iterator
 from functools import partial
@@ -12,17 +11,13 @@ import numpy as np
 from scipy.stats import rankdata
 
 from benchmarks import learned_peers as peers
-from benchmarks.measure import (
-    Effort,
-    Groups,
-    Row,
-    faster,
-    measured,
-)
+from benchmarks import measure
+from benchmarks.data import table
+from benchmarks.measure import Effort, Groups, Row
 from mercer import KernelRidge, LearnedKernelRegressor
 from mercer.kernels import Exponential, Gaussian
 from mercer.learning import GradientRounds, MarginalLikelihood, Metric
-from mercer.learning.gradients import average_outer_product
+from mercer.learning.metric import average_outer_product
 
 OURS = peers.OURS
 
@@ -42,16 +37,15 @@ def tables(effort: Effort) -> Iterator[Row]:
     stored = {table: of for table, of in everything[rows].items() if of.get(OURS)}
     complete = [name for name in peers.METHODS if all(of.get(name) for of in stored.values())]
     untuned = [name for name in complete if name not in peers.TUNED]
-    for table, of in stored.items():
+    for name, of in stored.items():
         means = mean_errors(of, untuned)
         best = min(mean for name, mean in means.items() if name != OURS)
-        yield Row(
-            f"{table}, {rows:,} rows: error over that of the best of the others",
+        yield measure.smaller(
+            f"{name}, {rows:,} rows: error over that of the best of the others",
             means[OURS] / best,
             "×",
-            larger_is_better=False,
             note=", ".join(f"{name} {mean:.4g}" for name, mean in means.items())
-            + LEAKS.get(table, ""),
+            + LEAKS.get(name, ""),
         )
     longest = max(seconds for of in stored.values() for _, seconds in of[OURS])
     for names, whose in ((untuned, "untuned"), (complete, "tuned or untuned")):
@@ -63,14 +57,12 @@ def tables(effort: Effort) -> Iterator[Row]:
         note = ", ".join(f"{name} {rank:.2f}" for name, rank in sorted(ranks.items()))
         if partly:
             note += f"; not run on all tables: {', '.join(partly)}"
-        yield Row(
+        yield measure.smaller(
             f"mean rank on {len(stored)} tables, less that of the best {whose} other",
             ranks[OURS] - min(rank for name, rank in ranks.items() if name != OURS),
-            "",
-            larger_is_better=False,
             note=f"{note}; {splits} split{'s' if splits > 1 else ''} of at most {rows:,} rows; the "
             f"longest of our fits took {longest:.0f} s of {peers.SECONDS:.0f}",
-            **({"floor": 0.0} if whose == "untuned" else {"goal": 0.0}),
+            **{"floor": 0.0} if whose == "untuned" else {"goal": 0.0},
         )
 
 
@@ -120,22 +112,16 @@ def automatic_relevance(effort: Effort) -> Iterator[Row]:
     y = (y - y.mean()) / y.std()
     start = np.full(d, 2.0)
     MarginalLikelihood(iterations=1).learn(Gaussian(tuple(start)), X[:200], y[:200])
-    begun = time.perf_counter()
-    learned = MarginalLikelihood().learn(Gaussian(tuple(start)), X, y)
-    own = time.perf_counter() - begun
-    begun = time.perf_counter()
+    learned, own = measure.timed(lambda: MarginalLikelihood().learn(Gaussian(tuple(start)), X, y))
+    model = GaussianProcessRegressor(RBF(start, (1e-5, 1e6)) + WhiteKernel(0.1))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        theirs = GaussianProcessRegressor(RBF(start, (1e-5, 1e6)) + WhiteKernel(0.1)).fit(X, y)
-    peer = time.perf_counter() - begun
+        theirs, peer = measure.timed(lambda: model.fit(X, y))
     value = float(theirs.log_marginal_likelihood_value_)
-    yield Row(
+    yield measure.faster(
         f"{d} lengthscales and noise by marginal likelihood, n = {n:,}",
-        peer / own,
-        "× faster",
-        peer="GaussianProcessRegressor",
-        ours_ms=1e3 * own,
-        peer_ms=1e3 * peer,
+        {"mercer": own, "GaussianProcessRegressor": peer},
+        "GaussianProcessRegressor",
         floor=5.0,
         error=abs(value + learned.value) / abs(value),
         note="error: of the likelihood that was reached, relative to theirs",
@@ -148,6 +134,9 @@ def one_round(effort: Effort) -> Iterator[Row]:
     xRFM solves for all its rows at once, which for 50,000 takes 10 GB twice and tens of minutes: it
     gets so many of them that its error is about ours, which has seen all.
     """
+    import torch
+    from xrfm.rfm_src.recursive_feature_machine import RFM
+
     n, count, fewer = map(effort.size, (50_000, 5_000, 20_000))
     d, ridge, kernel = 90, 1.0, Exponential(10.0)
     random = np.random.default_rng(0)
@@ -164,13 +153,6 @@ def one_round(effort: Effort) -> Iterator[Row]:
         after = Metric(product / product.max()).applied(kernel)
         return KernelRidge(ridge, kernel=after, **same).fit(X[:rows], y[:rows])
 
-    try:
-        import torch
-        from xrfm.rfm_src.recursive_feature_machine import RFM
-    except ImportError as missing:
-        yield Row("a round of learning", None, "", note=str(missing))
-        return
-
     def peer(rows: int) -> Any:
         data = torch.as_tensor(X[:rows]), torch.as_tensor(y[:rows])[:, None]
         model = RFM("l2", bandwidth=10.0, device=torch.device("cpu"), verbose=False)
@@ -180,14 +162,12 @@ def one_round(effort: Effort) -> Iterator[Row]:
 
     own(5000, 500)  # code is loaded
     peer(500)
-    begun = time.perf_counter()
-    ours = own(n, count)
-    between = time.perf_counter()
-    theirs = peer(fewer)
-    times = {"mercer": between - begun, "xRFM's RFM": time.perf_counter() - between}
+    ours, seconds = measure.timed(lambda: own(n, count))
+    theirs, theirs_seconds = measure.timed(lambda: peer(fewer))
+    times = {"mercer": seconds, "xRFM's RFM": theirs_seconds}
     values = ours.predict(new), theirs.predict(torch.as_tensor(new)).numpy()
     errors = [float(np.sqrt(np.mean((v.ravel() - truth) ** 2))) for v in values]
-    yield faster(
+    yield measure.faster(
         f"a round of learning, n = {n:,}, d = {d}, M = {count:,}: fit, outer product at all rows, "
         f"fit; theirs on {fewer:,} of the rows",
         times,
@@ -201,27 +181,22 @@ def one_round(effort: Effort) -> Iterator[Row]:
 
 def in_leaves(effort: Effort) -> Iterator[Row]:
     """Household power without column 7 on the host: leaves of a tree against centres."""
-    from benchmarks.data import path
-
-    with np.load(path("tables", "household_power.npz")) as stored:
-        X, y = np.delete(stored["X"], 7, axis=1).astype(np.float32), stored["y"].astype(np.float32)
+    X, y = (part.astype(np.float32) for part in table("household_power"))
+    X = np.delete(X, 7, axis=1)
     order = np.random.default_rng(0).permutation(len(X))
     test, train = order[:20_000], order[20_000 : 20_000 + effort.size(len(X))]
     errors, times = [], []
     for local in ("auto", False):
         model = LearnedKernelRegressor(time_limit=LOCAL_SECONDS, local=local)
-        begun = time.perf_counter()
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            model.fit(X[train], y[train])
-        times.append(time.perf_counter() - begun)
+            times.append(measure.timed(partial(model.fit, X[train], y[train]))[1])
         errors.append(float(np.std(model.predict(X[test]) - y[test]) / np.std(y[test])))
-    yield Row(
+    yield measure.smaller(
         f"household power without a column, {len(train):,} rows, {LOCAL_SECONDS:.0f} s: error in "
         "leaves of a tree over that on centres",
         errors[0] / errors[1],
         "×",
-        larger_is_better=False,
         goal=1.0,
         note=f"errors {errors[0]:.4f} in {times[0]:.0f} s and {errors[1]:.4f} in {times[1]:.0f} s",
     )
@@ -242,4 +217,4 @@ GROUPS: Groups = {
     "leaves": in_leaves,
 }
 
-run = partial(measured, "Learned kernels", GROUPS)
+run = partial(measure.measured, "Learned kernels", GROUPS)

@@ -27,26 +27,8 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.data import path
+from benchmarks.data import SIXTEEN, arrays
 
-TABLES = (
-    "adult",
-    "california_housing",
-    "keel_optdigits",
-    "keel_penbased",
-    "keel_phoneme",
-    "keel_ring",
-    "keel_segment",
-    "keel_spambase",
-    "uci_airfoil",
-    "uci_concrete",
-    "uci_elevators",
-    "uci_energy",
-    "uci_kin40k",
-    "uci_parkinsons",
-    "uci_protein",
-    "uci_skillcraft",
-)
 STORED = Path(__file__).resolve().parent / "results" / "learned_peers.json"
 TEST_ROWS = 4000
 LIMIT = 300.0
@@ -56,13 +38,12 @@ Split = tuple[Any, Any, Any, Any, bool]
 
 def split_of(table: str, rows: int, number: int) -> Split:
     """Training rows and targets, test rows and targets, and whether it is classification."""
-    with np.load(path("tables", f"{table}.npz")) as stored:
-        X, y = stored["X"].astype(np.float64), stored["y"]
-        classes = str(stored["task"]) == "classification"
+    stored = arrays(table)
+    X, y, classes = stored["X"].astype(np.float64), stored["y"], stored["task"] == "classification"
     order = np.random.default_rng(number).permutation(len(X))
     held = min(TEST_ROWS, len(X) // 5)
     test, train = order[:held], order[held : held + rows]
-    return X[train], y[train], X[test], y[test], classes
+    return X[train], y[train], X[test], y[test], bool(classes)
 
 
 def error_of(model: Any, split: Split) -> tuple[float, float]:
@@ -373,7 +354,7 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rows", type=int, default=10_000)
     parser.add_argument("--splits", type=int, default=3)
-    parser.add_argument("--tables", default=",".join(TABLES))
+    parser.add_argument("--tables", default=",".join(SIXTEEN))
     parser.add_argument("--methods", default=";".join(METHODS), help="with ; between them")
     parser.add_argument("--again", choices=METHODS, help="forget this method's results, run it")
     parser.add_argument("--processes", type=int, default=1, help="fits at the same time")

@@ -6,7 +6,6 @@ posterior mode minimises the same objective; the error says how far our scores a
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from functools import partial
 
@@ -14,8 +13,8 @@ import numpy as np
 from sklearn.gaussian_process import GaussianProcessClassifier
 from sklearn.gaussian_process.kernels import RBF
 
-from benchmarks import data
-from benchmarks.measure import Effort, Groups, Row, faster, interleaved, measured, relative_error
+from benchmarks import data, measure
+from benchmarks.measure import Effort, Groups, Row
 from mercer import KernelLogisticRegression
 from mercer.kernels import Gaussian
 from mercer.losses import Multinomial
@@ -28,41 +27,29 @@ RIDGES = np.geomspace(1e-1, 1e-4, 10)
 
 def ten_classes(effort: Effort) -> Iterator[Row]:
     n = effort.size(IMAGES)
-    work = f"KernelLogisticRegression, {CLASSES} classes, {n:,} MNIST images, gap {GAP:g}"
-    try:
-        X, y, new, truth = data.mnist(n)
-    except data.MissingData as missing:
-        yield Row(work, None, "", goal=60.0, larger_is_better=False, note=str(missing))
-        yield Row(f"{work}: test error", None, "", note=str(missing))
-        return
+    X, y, new, truth = data.mnist(n)
     kernel = Gaussian(LENGTHSCALE)
     kernel.gram(X[:64]) @ np.ones(64)  # code is loaded
     model = KernelLogisticRegression(C, kernel=kernel, tol=GAP)
-    start = time.perf_counter()
-    model.fit(X, y)
-    seconds = time.perf_counter() - start
+    _, seconds = measure.timed(lambda: model.fit(X, y))
     problem = Problem(
         kernel.gram(X), y.astype(float), Multinomial(), 1.0 / (C * len(y)), fit_intercept=True
     )
     gap = certified_gap(problem, model.dual_coef_, model.intercept_)
-    yield Row(
-        work,
+    yield measure.taken(
+        f"KernelLogisticRegression, {CLASSES} classes, {n:,} MNIST images, gap {GAP:g}",
         seconds,
-        " s",
-        ours_ms=1e3 * seconds,
         entry_ns=1e9 * seconds / len(y) ** 2,
         goal=60.0,
-        larger_is_better=False,
         error=gap.relative,
         note=f"one fit of X / 255 in float64, C = {C:g}, ℓ = {LENGTHSCALE:g}, with an intercept; "
         f"the error is the relative duality gap, computed again; {model.solution_.status}",
     )
     wrong = 100.0 * float(np.mean(model.predict(new) != truth))
-    yield Row(
+    yield measure.smaller(
         f"the same: test error on {len(truth):,} images",
         wrong,
         " %",
-        larger_is_better=False,
         note="C and ℓ were not searched for",
     )
 
@@ -74,7 +61,7 @@ def two_classes(effort: Effort) -> Iterator[Row]:
     y = np.sin(2.0 * X[:, 0]) + X[:, 1] + 0.5 * rng.standard_normal(n) > 0
     ours = KernelLogisticRegression(1.0, kernel=Gaussian(RADIUS), fit_intercept=False)
     theirs = GaussianProcessClassifier(RBF(RADIUS), optimizer=None)
-    times = interleaved(
+    times = measure.interleaved(
         {
             "mercer": lambda: ours.fit(X, y),
             "GaussianProcessClassifier": lambda: theirs.fit(X, y),
@@ -82,14 +69,14 @@ def two_classes(effort: Effort) -> Iterator[Row]:
         effort.repeats(5),
     )
     mode, _ = theirs.latent_mean_and_variance(new)
-    yield faster(
+    yield measure.faster(
         f"KernelLogisticRegression, two classes, n = {n:,}, d = {WIDTH}, C = 1, no intercept",
         times,
         "GaussianProcessClassifier",
         n * n,
         floor=2.0,
         goal=5.0,
-        error=relative_error(ours.decision_function(new), mode),
+        error=measure.relative_error(ours.decision_function(new), mode),
         note="optimizer=None, the same kernel; the error compares scores at new points with its "
         f"posterior mode; {ours.solution_.status}",
     )
@@ -102,11 +89,11 @@ def many_classes(effort: Effort) -> Iterator[Row]:
     count = min(1000, n // 6)
     exact = KernelLogisticRegression()
     few = KernelLogisticRegression(centres=count, random_state=0)
-    times = interleaved(
+    times = measure.interleaved(
         {"mercer": lambda: few.fit(X, y), "all points": lambda: exact.fit(X, y)},
         effort.repeats(3),
     )
-    yield faster(
+    yield measure.faster(
         f"KernelLogisticRegression(centres={count}), 26 classes, n = {n:,}, d = 16",
         times,
         "all points",
@@ -135,14 +122,14 @@ def path(effort: Effort) -> Iterator[Row]:
     def cold() -> None:
         found["cold"] = [solver.solve(_task(gram, labels, float(ridge))) for ridge in RIDGES]
 
-    times = interleaved({"mercer": warm, "one by one": cold}, effort.repeats(1))
+    times = measure.interleaved({"mercer": warm, "one by one": cold}, effort.repeats(1))
     objectives = [np.array([s.objective for s in found[name]]) for name in ("warm", "cold")]
-    yield faster(
+    yield measure.faster(
         f"Newton.path, {len(RIDGES)} values of λ, three classes, n = {n:,}, d = {WIDTH}",
         times,
         "one by one",
         n * n,
-        error=relative_error(*objectives),
+        error=measure.relative_error(*objectives),
         note=f"against Newton({GAP:g}).solve for each λ; the error compares objectives",
     )
 
@@ -158,4 +145,4 @@ GROUPS: Groups = {
     "path": path,
 }
 
-run = partial(measured, "Logistic regression", GROUPS)
+run = partial(measure.measured, "Logistic regression", GROUPS)

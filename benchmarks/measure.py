@@ -1,8 +1,9 @@
-"""What every benchmark shares: interleaved timing, errors, fresh processes, the machine."""
+"""What every benchmark shares: rows, interleaved timing, errors, processes, the machine."""
 
 from __future__ import annotations
 
 import json
+import multiprocessing
 import os
 import platform
 import subprocess
@@ -102,26 +103,45 @@ def measured(
 
 
 def _rows(name: str, group: Callable[[Effort], Iterator[Row]], effort: Effort) -> Iterator[Row]:
-    """The rows of a group; where its data is missing, one that says so."""
+    """The rows of a group; where its data or its peer is missing, one that says so."""
     try:
         yield from group(effort)
-    except MissingData as missing:
+    except (MissingData, ImportError) as missing:
         yield Row(name, None, "", note=str(missing))
 
 
-def faster(work: str, times: Mapping[str, float], peer: str, entries: int, **more: Any) -> Row:
-    """The row that says how many times faster `times["mercer"]` is than the peer."""
-    ours = times["mercer"]
-    return Row(
-        work=work,
-        measured=times[peer] / ours,
-        unit="× faster",
-        peer=peer,
-        ours_ms=1e3 * ours,
-        entry_ns=1e9 * ours / entries,
-        peer_ms=1e3 * times[peer],
-        **more,
-    )
+# ---- kinds of rows -------------------------------------------------------------------------------
+
+
+def faster(
+    work: str, times: Mapping[str, float], peer: str, entries: int | None = None, **more: Any
+) -> Row:
+    """How many times faster `times["mercer"]` is than the peer, and of each kernel value."""
+    ours, theirs = times["mercer"], times[peer]
+    each = None if entries is None else 1e9 * ours / entries
+    figures: dict[str, Any] = {"ours_ms": 1e3 * ours, "entry_ns": each, "peer_ms": 1e3 * theirs}
+    return Row(work, theirs / ours, "× faster", peer, **figures, **more)
+
+
+def smaller(work: str, measured: float, unit: str = "", **more: Any) -> Row:
+    """A figure that is better where it is smaller."""
+    return Row(work, measured, unit, larger_is_better=False, **more)
+
+
+def taken(work: str, seconds: float, **more: Any) -> Row:
+    """The seconds that something takes."""
+    return smaller(work, seconds, " s", ours_ms=1e3 * seconds, **more)
+
+
+def over(work: str, ours: float, theirs: float, peer: str, unit: str = "×", **more: Any) -> Row:
+    """Our seconds over those of something else."""
+    times = {"ours_ms": 1e3 * ours, "peer_ms": 1e3 * theirs}
+    return smaller(work, ours / theirs, unit, peer=peer, **times, **more)
+
+
+def memory(work: str, extra: float, floor: float, **more: Any) -> Row:
+    """Bytes beyond input and output, which may be so many MB."""
+    return smaller(work, extra / MEGABYTE, " MB", floor=floor, **more)
 
 
 class Forecasts:
@@ -139,21 +159,29 @@ class Forecasts:
         self.notes.append(f"({case}) {chosen.name} {chosen.seconds:.2g}/{taken:.2g} s{more}")
 
     def rows(self) -> Iterator[Row]:
-        yield Row(
+        yield smaller(
             f"predicted time off by, at worst of {len(self.ratios)} cells",
             max(self.ratios),
             "×",
             floor=3.0,
-            larger_is_better=False,
             note="predicted/measured: " + "; ".join(self.notes),
         )
-        yield Row(
+        yield smaller(
             "time of the choice over that of the best candidate, at worst",
             max(self.losses),
             "×",
             floor=1.5,
-            larger_is_better=False,
         )
+
+
+# ---- time, memory, errors ------------------------------------------------------------------------
+
+
+def timed(work: Callable[[], Any]) -> tuple[Any, float]:
+    """The answer of a work that is done once, and its seconds."""
+    start = time.perf_counter()
+    answer = work()
+    return answer, time.perf_counter() - start
 
 
 def interleaved(works: Mapping[str, Work], repeats: Mapping[str, int] | int) -> dict[str, float]:
@@ -182,6 +210,33 @@ def relative_error(answer: Any, reference: Any) -> float:
     return float(np.sqrt((gap**2).sum() / (reference**2).sum()))
 
 
+def growth(work: Callable[[], Any]) -> tuple[Any, int]:
+    """The answer of a work, and by how many bytes this process was larger meanwhile, at most."""
+    before = _resident("VmRSS", reset=True)
+    answer = work()
+    return answer, max(0, _resident("VmHWM") - before)
+
+
+def _resident(field: str, reset: bool = False) -> int:
+    """Bytes now (VmRSS) or at the peak (VmHWM); `reset` starts the peak anew where Linux can."""
+    try:
+        if reset:
+            Path("/proc/self/clear_refs").write_text("5", "ascii")
+        lines = Path("/proc/self/status").read_text("ascii").splitlines()
+        return next(1024 * int(line.split()[1]) for line in lines if line.startswith(field))
+    except OSError:
+        import resource
+
+        unit = 1 if sys.platform == "darwin" else 1024
+        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
+
+
+def in_a_process(work: Callable[..., Any], *arguments: Any) -> Any:
+    """The answer of a function of a module, in a process where nothing was larger before."""
+    with multiprocessing.get_context("spawn").Pool(1) as pool:
+        return pool.apply(work, arguments)
+
+
 def fresh_process(task: str, *arguments: str, **environment: str) -> dict[str, Any]:
     """The answer of one task of `benchmarks.processes`, run in a process of its own.
 
@@ -207,13 +262,15 @@ def machine() -> dict[str, Any]:
     """Processor, cores and libraries: what a figure depends on, and nothing that tells whose."""
     return {
         "processor": _processor(),
-        "cores": len(os.sched_getaffinity(0))
-        if hasattr(os, "sched_getaffinity")
-        else os.cpu_count(),
+        "cores": _cores(),
         "system": platform.system(),
         "python": platform.python_version(),
         "libraries": {name: _version(name) for name in LIBRARIES},
     }
+
+
+def _cores() -> int | None:
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
 
 
 def _version(name: str) -> str:

@@ -88,25 +88,10 @@ def sparse_memory() -> dict:
 
 
 def _peak(work) -> dict:
-    before = _resident("VmRSS", reset=True)
-    out = work()
-    return {"extra": _resident("VmHWM") - before - out.nbytes}
+    from benchmarks.measure import growth
 
-
-def _resident(field: str, reset: bool = False) -> int:
-    """Bytes now (VmRSS) or at the peak (VmHWM); `reset` starts the peak anew where Linux can."""
-    try:
-        if reset:
-            with open("/proc/self/clear_refs", "w", encoding="ascii") as file:
-                file.write("5")
-        with open("/proc/self/status", encoding="ascii") as file:
-            lines = dict(line.split(":", 1) for line in file)
-        return int(lines[field].split()[0]) * 1024
-    except OSError:
-        import resource
-
-        unit = 1 if sys.platform == "darwin" else 1024
-        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
+    out, extra = growth(work)
+    return {"extra": extra - out.nbytes}
 
 
 TASKS = {task.__name__: task for task in (imports, first_product, product_memory, sparse_memory)}

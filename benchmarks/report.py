@@ -142,7 +142,7 @@ HIGHLIGHTS = {  # eight rows: of each set, how the work of a row begins
         "household power, exact ridge on 1,844,333",
         "household power, 1,844,333 × 11, M = 5,000",
     ),
-    "spine": ("K(X, Y)v, Gaussian, float32, n = 20,480, m = 10,240, d = 10",),
+    "products": ("K(X, Y)v, Gaussian, float32, n = 20,480, m = 10,240, d = 10",),
     "ridge": ("10 lengthscales",),
     "scale": ("ridge on 20,000 rows",),
     "svm": ("SVC, ijcnn1",),

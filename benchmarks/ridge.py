@@ -6,26 +6,16 @@ Each row carries, as its error, how far our answer is from theirs, or from refit
 
 from __future__ import annotations
 
-import multiprocessing
 from collections.abc import Iterator
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from sklearn.kernel_ridge import KernelRidge as Theirs
 from sklearn.model_selection import GridSearchCV
 
-from benchmarks.measure import (
-    MEGABYTE,
-    Effort,
-    Groups,
-    Row,
-    faster,
-    interleaved,
-    measured,
-    relative_error,
-)
+from benchmarks import measure
+from benchmarks.measure import Effort, Groups, Row
 from mercer import KernelRidge, KernelRidgeCV
 from mercer.kernels import Gaussian
 from mercer.solvers import SpectralPath
@@ -57,9 +47,9 @@ def fit_and_predict(effort: Effort) -> Iterator[Row]:
     ours = KernelRidge(ALPHA, kernel="rbf", gamma=GAMMA)
     theirs = Theirs(alpha=ALPHA, kernel="rbf", gamma=GAMMA)
     fits = {"mercer": lambda: ours.fit(X, y), "KernelRidge": lambda: theirs.fit(X, y)}
-    times = interleaved(fits, effort.repeats(2))
-    error = relative_error(ours.predict(new[:CHECKED]), theirs.predict(new[:CHECKED]))
-    yield faster(
+    times = measure.interleaved(fits, effort.repeats(2))
+    error = measure.relative_error(ours.predict(new[:CHECKED]), theirs.predict(new[:CHECKED]))
+    yield measure.faster(
         f"fit, Gaussian, float64, n = {len(X):,}, d = {WIDTH}, α = {ALPHA}",
         times,
         "KernelRidge",
@@ -70,30 +60,21 @@ def fit_and_predict(effort: Effort) -> Iterator[Row]:
         note=f"predictions of both at {CHECKED:,} new points are compared; {ours.solution_.status}",
     )
     predictions = {"mercer": lambda: ours.predict(new), "KernelRidge": lambda: theirs.predict(new)}
-    times = interleaved(predictions, effort.repeats(3))
-    yield faster(
+    times = measure.interleaved(predictions, effort.repeats(3))
+    yield measure.faster(
         f"predict {len(new):,} rows with that model",
         times,
         "KernelRidge",
         len(X) * len(new),
         floor=10.0,
         goal=15.0,
-        error=relative_error(ours.predict(new), theirs.predict(new)),
+        error=measure.relative_error(ours.predict(new), theirs.predict(new)),
         note=f"scikit-learn stores the {len(X) * len(new) * 8 / 1e9:.1f} GB of the matrix",
     )
-    yield _prediction_memory(len(X), len(new))
-
-
-def _prediction_memory(n: int, rows: int) -> Row:
-    """In a process of its own, where nothing larger was there before."""
-    with multiprocessing.get_context("spawn").Pool(1) as pool:
-        extra = pool.apply(peak_of_prediction, (n, rows))
-    return Row(
-        f"the same, {rows:,} rows: memory beyond input and output",
-        extra / MEGABYTE,
-        " MB",
-        floor=64.0,
-        larger_is_better=False,
+    yield measure.memory(
+        f"the same, {len(new):,} rows: memory beyond input and output",
+        measure.in_a_process(peak_of_prediction, len(X), len(new)),
+        64.0,
         note="peak of the process less its size before the call",
     )
 
@@ -103,14 +84,8 @@ def peak_of_prediction(n: int, rows: int) -> int:
     X, new = points(n), points(rows, seed=2)
     function = Gaussian(LENGTHSCALE).function(X, np.ones(n))
     function(new[:10])  # code is loaded
-    before = _status("VmRSS")
-    output = function(new)
-    return max(0, _status("VmHWM") - before - output.nbytes)
-
-
-def _status(field: str) -> int:
-    lines = Path("/proc/self/status").read_text("utf-8").splitlines()
-    return next(1024 * int(line.split()[1]) for line in lines if line.startswith(field))
+    output, extra = measure.growth(lambda: function(new))
+    return extra - output.nbytes
 
 
 # ---- the path ------------------------------------------------------------------------------------
@@ -128,12 +103,12 @@ def path_of_regularisations(effort: Effort) -> Iterator[Row]:
     def ours() -> None:
         errors[:] = [SpectralPath.of(gram, y).leave_one_out_errors((ALPHAS / n).tolist())]
 
-    times = interleaved(
+    times = measure.interleaved(
         {"mercer": ours, "GridSearchCV": lambda: search.fit(X, y)},
         {"mercer": effort.repeats(2), "GridSearchCV": effort.repeats(2)},
     )
     times["GridSearchCV"] *= len(ALPHAS) / len(some)
-    yield faster(
+    yield measure.faster(
         f"{len(ALPHAS)} values of λ with exact leave-one-out, n = {n:,}, d = {WIDTH}",
         times,
         "GridSearchCV",
@@ -155,7 +130,7 @@ def _error_of_left_out(gram: Any, X: np.ndarray, y: np.ndarray) -> float:
         model = Theirs(alpha=ALPHA, kernel="rbf", gamma=GAMMA)
         model.fit(np.delete(X, i, axis=0), np.delete(y, i))
         refits.append(model.predict(X[i : i + 1])[0])
-    return relative_error(predictions[:REFITS], np.array(refits))
+    return measure.relative_error(predictions[:REFITS], np.array(refits))
 
 
 # ---- two parameters ------------------------------------------------------------------------------
@@ -173,7 +148,7 @@ def choice_of_two(effort: Effort) -> Iterator[Row]:
         cv=FOLDS,
         refit=False,
     )
-    times = interleaved(
+    times = measure.interleaved(
         {"mercer": lambda: chosen.fit(X, y), "GridSearchCV": lambda: search.fit(X, y)},
         {"mercer": effort.repeats(2), "GridSearchCV": effort.repeats(2)},
     )
@@ -181,13 +156,13 @@ def choice_of_two(effort: Effort) -> Iterator[Row]:
     times["GridSearchCV"] /= share
     gamma = 0.5 / chosen.kernel_.lengthscale**2
     theirs = Theirs(alpha=chosen.alpha_, kernel="rbf", gamma=gamma).fit(X, y)
-    yield faster(
+    yield measure.faster(
         f"{len(SCALES)} lengthscales × {len(ALPHAS)} λ, n = {n:,}, d = {WIDTH}, KernelRidgeCV",
         times,
         "GridSearchCV",
         n * n,
         floor=8.0,
-        error=relative_error(chosen.predict(new), theirs.predict(new)),
+        error=measure.relative_error(chosen.predict(new), theirs.predict(new)),
         note=f"GridSearchCV(KernelRidge, cv={FOLDS}, refit=False) was timed on {len(scales)} × "
         f"{len(alphas)} of the pairs and its time scaled up; the error compares predictions with "
         f"scikit-learn's at our choice (α = {chosen.alpha_:.2g}, ℓ = "
@@ -201,4 +176,4 @@ GROUPS: Groups = {
     "choice": choice_of_two,
 }
 
-run = partial(measured, "Ridge", GROUPS)
+run = partial(measure.measured, "Ridge", GROUPS)

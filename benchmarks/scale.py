@@ -9,10 +9,8 @@ rows are not measured.
 
 from __future__ import annotations
 
-import multiprocessing
 import os
 import tempfile
-import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
@@ -21,17 +19,9 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.data import MissingData, household_split, mnist, path, table
-from benchmarks.measure import (
-    MEGABYTE,
-    Effort,
-    Forecasts,
-    Groups,
-    Row,
-    interleaved,
-    measured,
-    relative_error,
-)
+from benchmarks import measure
+from benchmarks.data import MissingData, elevations, household_split, mnist, path, table
+from benchmarks.measure import Effort, Groups, Row
 from mercer import KernelClassifier, KernelRidge, KernelRidgeCV
 from mercer.features.centres import Uniform
 from mercer.kernels import Gaussian
@@ -40,12 +30,6 @@ from mercer.solvers import ConjugateGradient, Direct
 from mercer.solvers.automatic import choose
 
 SPHERE_GAMMA, SPHERE_RIDGE, SPHERE_CENTRES = 20.0, 1e-7, 2000
-
-
-def timed(work: Callable[[], Any]) -> tuple[Any, float]:
-    start = time.perf_counter()
-    answer = work()
-    return answer, time.perf_counter() - start
 
 
 def gaussian(gamma: float) -> Gaussian:
@@ -60,7 +44,7 @@ def _typed(model: Any) -> str:
 def on_centres(kernel: Any, X: Any, y: Any, ridge: float, count: int) -> tuple[Any, float]:
     """`KernelRidge` on so many uniform centres, and seconds; α = nλ."""
     model = KernelRidge(ridge * len(X), kernel=kernel, centres=Uniform(count, 0))
-    return timed(lambda: model.fit(X, y))
+    return measure.timed(lambda: model.fit(X, y))
 
 
 # ---- land or sea ---------------------------------------------------------------------------------
@@ -68,10 +52,8 @@ def on_centres(kernel: Any, X: Any, y: Any, ridge: float, count: int) -> tuple[A
 
 def sphere(n: int, seed: int, dtype: Any) -> tuple[np.ndarray, np.ndarray]:
     """Uniform points of the globe, +1 on land and −1 at sea."""
-    try:
-        from global_land_mask import globe
-    except ImportError:
-        raise MissingData("the package global-land-mask is not installed") from None
+    from global_land_mask import globe
+
     X = np.random.default_rng(seed).standard_normal((n, 3))
     X /= np.linalg.norm(X, axis=1)[:, None]
     latitude = np.degrees(np.arcsin(np.clip(X[:, 2], -1, 1)))
@@ -101,29 +83,22 @@ def land_or_sea(effort: Effort, dtype: Any, floor: float) -> Iterator[Row]:
     theirs = make_pipeline(
         Nystroem(n_components=count, gamma=SPHERE_GAMMA, random_state=0), RidgeClassifier()
     )
-    _, peer = timed(lambda: theirs.fit(X, y))
+    _, peer = measure.timed(lambda: theirs.fit(X, y))
     errors = [
         float(np.mean(np.sign(model.predict(new)) != truth)),
         float(np.mean(theirs.predict(new) != truth)),
     ]
     name = np.dtype(dtype).name
-    yield Row(
+    yield measure.faster(
         f"land or sea, {n:,} rows, M = {count:,}, {name}: fit",
-        peer / ours,
-        "× faster",
-        peer="Nystroem + RidgeClassifier",
-        ours_ms=1e3 * ours,
-        peer_ms=1e3 * peer,
+        {"mercer": ours, "Nystroem + RidgeClassifier": peer},
+        "Nystroem + RidgeClassifier",
         floor=floor,
         note=f"`{_typed(model)}.fit(X, y)`; misclassified: ours {100 * errors[0]:.2f} %, theirs "
         f"{100 * errors[1]:.2f} %; {model.solution_.status}",
     )
-    yield Row(
-        f"the same: our error over theirs, {name}",
-        errors[0] / errors[1],
-        "",
-        floor=1.0,
-        larger_is_better=False,
+    yield measure.smaller(
+        f"the same: our error over theirs, {name}", errors[0] / errors[1], floor=1.0
     )
 
 
@@ -131,25 +106,22 @@ def million(effort: Effort) -> Iterator[Row]:
     n, fifth = effort.size(1_000_000), effort.size(200_000)
     count = effort.size(SPHERE_CENTRES)
     sphere(2, 0, np.float32)
-    small = in_a_process(sphere_fit, fifth, count)
-    large = in_a_process(sphere_fit, n, count)
-    yield Row(
+    small = measure.in_a_process(sphere_fit, fifth, count)
+    large = measure.in_a_process(sphere_fit, n, count)
+    yield measure.memory(
         f"land or sea, {n:,} rows, M = {count:,}, float32: memory beyond the data",
-        large["extra"] / MEGABYTE,
-        " MB",
+        large["extra"],
+        500.0,
         ours_ms=1e3 * large["seconds"],
-        floor=500.0,
-        larger_is_better=False,
         note=f"peak of the process less its size before the fit; {100 * large['error']:.2f} % "
         f"misclassified; {large['status']}",
     )
     ratio = (large["seconds"] / n) / (small["seconds"] / fifth)
-    yield Row(
+    yield measure.smaller(
         f"time for a row at {n:,} rows over that at {fifth:,}, M = {count:,}",
         ratio,
         "×",
         floor=1.1,
-        larger_is_better=False,
         note=f"{small['seconds']:.1f} s and {large['seconds']:.1f} s",
     )
 
@@ -162,11 +134,6 @@ def sphere_fit(n: int, count: int) -> dict[str, Any]:
     model, measures = measured_fit(kernel, X, y, SPHERE_RIDGE, count)
     new, truth = sphere(100_000, 1, np.float32)
     return measures | {"error": float(np.mean(np.sign(model.predict(new)) != truth))}
-
-
-def _status(field: str) -> int:
-    lines = Path("/proc/self/status").read_text("utf-8").splitlines()
-    return next(1024 * int(line.split()[1]) for line in lines if line.startswith(field))
 
 
 # ---- from disk -----------------------------------------------------------------------------------
@@ -191,14 +158,11 @@ def household() -> Large:
 
 
 def elevation() -> Large:
-    """The earth's elevation on a grid, in its stead: unit vectors, standardised metres."""
-    with np.load(path("tables", "etopo20_grid.npz")) as stored:
-        z, latitude, longitude = (stored[name].astype(np.float64) for name in ("z", "lat", "lon"))
-    north, east = np.meshgrid(np.radians(latitude), np.radians(longitude), indexing="ij")
-    X = np.stack([np.cos(north) * np.cos(east), np.cos(north) * np.sin(east), np.sin(north)])
-    X, y = X.reshape(3, -1).T.astype(np.float32), z.ravel()
+    """The earth's elevation on a grid, in its stead: unit vectors, standardised."""
+    X, y = elevations()
     order = np.random.default_rng(0).permutation(len(y))
-    return Large("elevation", X[order], ((y - y.mean()) / y.std())[order], 100.0, 1e-7)
+    X, y = X[order].astype(np.float32), y[order]
+    return Large("elevation", X, (y - y.mean()) / y.std(), 100.0, 1e-7)
 
 
 def of_its_shape() -> Large:
@@ -227,11 +191,11 @@ def three_ways(large: Large, effort: Effort) -> Iterator[Row]:
         np.save(Path(folder) / "X.npy", large.X[:n])
         np.save(Path(folder) / "y.npy", large.y[:n])
         task = folder, large.gamma, large.ridge, count
-        alone = in_a_process(disk_fit, *task, False)
+        alone = measure.in_a_process(disk_fit, *task, False)
         os.environ["MERCER_MEMORY"], old = "500MB", os.environ.get("MERCER_MEMORY")
         try:
-            within = in_a_process(disk_fit, *task, False)
-            read = in_a_process(disk_fit, *task, True)
+            within = measure.in_a_process(disk_fit, *task, False)
+            read = measure.in_a_process(disk_fit, *task, True)
         finally:
             os.environ.pop("MERCER_MEMORY")
             if old is not None:
@@ -241,19 +205,18 @@ def three_ways(large: Large, effort: Effort) -> Iterator[Row]:
         alone["rmse"],
         " standard deviations",
         ours_ms=1e3 * alone["seconds"],
-        note=f"{alone['extra'] / MEGABYTE:.0f} MB beyond the data; {alone['status']}",
+        note=f"{alone['extra'] / measure.MEGABYTE:.0f} MB beyond the data; {alone['status']}",
     )
     for what, other in (("MERCER_MEMORY=500MB", within), ("a memory map and 500 MB", read)):
-        yield Row(
+        yield measure.smaller(
             f"the same with {what}: time over that in memory",
             other["seconds"] / alone["seconds"],
             "×",
             ours_ms=1e3 * other["seconds"],
             floor=1.5,
-            larger_is_better=False,
-            error=relative_error(other["values"], alone["values"]),
+            error=measure.relative_error(other["values"], alone["values"]),
             note=f"RMSE {other['rmse']:.4f}; the error is that of predictions against those of the "
-            f"fit in memory; {other['extra'] / MEGABYTE:.0f} MB beyond the data"
+            f"fit in memory; {other['extra'] / measure.MEGABYTE:.0f} MB beyond the data"
             + (", with the pages of the map" if other is read else ""),
         )
 
@@ -273,16 +236,9 @@ def measured_fit(
     kernel: Any, X: Any, y: Any, ridge: float, count: int
 ) -> tuple[Any, dict[str, Any]]:
     """The model on centres; seconds, bytes by which the process grew at most, and the status."""
-    before = _status("VmRSS")
-    model, seconds = on_centres(kernel, X, y, ridge, count)
-    extra = max(0, _status("VmHWM") - before)
+    (model, seconds), extra = measure.growth(lambda: on_centres(kernel, X, y, ridge, count))
     status = f"`{_typed(model)}.fit(X, y)`: {model.solution_.status}"
     return model, {"seconds": seconds, "extra": extra, "status": status}
-
-
-def in_a_process(work: Callable[..., Any], *arguments: Any) -> Any:
-    with multiprocessing.get_context("spawn").Pool(1) as pool:
-        return pool.apply(work, arguments)
 
 
 # ---- through the estimator -----------------------------------------------------------------------
@@ -292,28 +248,14 @@ def household_centres(effort: Effort) -> Iterator[Row]:
     """`KernelRidge(1e-8 * n, kernel=Gaussian(2.0), centres=4000, random_state=0).fit(X, y)`."""
     path("tables", "household_power.npz")
     n, count = effort.size(1_844_333), effort.size(4000)
-    fit = in_a_process(household_fit, n, count)
+    fit = measure.in_a_process(household_fit, n, count)
     work = f"household power, {n:,} × 11, M = {count:,}, λ = 1e-8, float32, KernelRidge"
     note = (
         f"RMSE {fit['rmse']:.4f} of all test rows; {fit['status']}; foreseen: {fit['foreseen']}; "
         "KernelRidge(1e-8 * n, kernel=Gaussian(2.0), centres=4000, random_state=0).fit(X, y)"
     )
-    yield Row(
-        f"{work}: fit",
-        fit["seconds"],
-        " s",
-        floor=120.0,
-        goal=60.0,
-        larger_is_better=False,
-        note=note,
-    )
-    yield Row(
-        f"{work}: memory beyond the data",
-        fit["extra"] / MEGABYTE,
-        " MB",
-        floor=500.0,
-        larger_is_better=False,
-    )
+    yield measure.taken(f"{work}: fit", fit["seconds"], floor=120.0, goal=60.0, note=note)
+    yield measure.memory(f"{work}: memory beyond the data", fit["extra"], 500.0)
 
 
 def household_fit(n: int, count: int) -> dict[str, Any]:
@@ -323,10 +265,7 @@ def household_fit(n: int, count: int) -> dict[str, Any]:
     kernel = Gaussian(2.0)
     KernelRidge(1e-4, kernel=kernel, centres=100, random_state=0).fit(X[:5000], y[:5000])
     model = KernelRidge(1e-8 * n, kernel=kernel, centres=count, random_state=0)
-    Path("/proc/self/clear_refs").write_text("5")  # the peak counts from here
-    before = _status("VmRSS")
-    _, seconds = timed(lambda: model.fit(X, y))
-    extra = max(0, _status("VmHWM") - before)
+    (_, seconds), extra = measure.growth(lambda: measure.timed(lambda: model.fit(X, y)))
     chosen: Any = model.choice_
     return {
         "seconds": seconds,
@@ -348,19 +287,16 @@ def ridge_path(effort: Effort) -> Iterator[Row]:
     one = KernelRidge(1e-8 * n, **same)
     search: Any = KernelRidgeCV(alphas, lengthscales=None, validation_fraction=0.1, **same)
     works = {"one": lambda: one.fit(X, y), "search": lambda: search.fit(X, y)}
-    times = interleaved(works, effort.repeats(3))
+    times = measure.interleaved(works, effort.repeats(3))
     alone, whole = times["one"], times["search"]
     errors = ", ".join(f"{error**0.5:.4f}" for error in search.cv_errors_[0])
-    yield Row(
+    yield measure.over(
         f"household power, {n:,} rows, M = {count:,}: seven λ and the best one's fit, over one fit",
-        whole / alone,
-        "×",
-        ours_ms=1e3 * whole,
-        peer="KernelRidge.fit",
-        peer_ms=1e3 * alone,
+        whole,
+        alone,
+        "KernelRidge.fit",
         floor=3.0,
         goal=2.0,
-        larger_is_better=False,
         note=f"held-out RMSE for λ = 1e-10, …, 1e-4: {errors}; of test rows "
         f"{_rmse(search.predict(new.astype(np.float32)), truth):.4f}, with λ = 1e-8 "
         f"{_rmse(one.predict(new.astype(np.float32)), truth):.4f}",
@@ -380,7 +316,7 @@ def their_ridge(X: Any, y: Any, gamma: float, alpha: float) -> tuple[Any, float]
     from sklearn.kernel_ridge import KernelRidge as Theirs
 
     Theirs(alpha=alpha, kernel="rbf", gamma=gamma).fit(X[:500], y[:500])
-    model, seconds = timed(lambda: Theirs(alpha=alpha, kernel="rbf", gamma=gamma).fit(X, y))
+    model, seconds = measure.timed(lambda: Theirs(alpha=alpha, kernel="rbf", gamma=gamma).fit(X, y))
     return model.dual_coef_, seconds
 
 
@@ -391,8 +327,7 @@ def without_wide_vectors(work: Callable[..., Any], *arguments: Any) -> Any:
     """
     os.environ["OPENBLAS_CORETYPE"] = "Haswell"
     try:
-        with multiprocessing.get_context("spawn").Pool(1) as pool:
-            return pool.apply(work, arguments)
+        return measure.in_a_process(work, *arguments)
     finally:
         del os.environ["OPENBLAS_CORETYPE"]
 
@@ -403,17 +338,14 @@ def whole_matrix(effort: Effort) -> Iterator[Row]:
     new, kernel = X[36_000:], gaussian(gamma)
     KernelRidge(alpha, kernel=kernel, solver=ConjugateGradient()).fit(X[:2500], y[:2500])
     model = KernelRidge(alpha, kernel=kernel)
-    _, ours = timed(lambda: model.fit(X[:n], y[:n]))
+    _, ours = measure.timed(lambda: model.fit(X[:n], y[:n]))
     theirs, peer = without_wide_vectors(their_ridge, X[:n], y[:n], gamma, alpha)
-    yield Row(
+    yield measure.faster(
         f"ridge on {n:,} rows of kin40k, γ = {gamma}, α = {alpha}, float64, solver='auto'",
-        peer / ours,
-        "× faster",
-        peer="KernelRidge",
-        ours_ms=1e3 * ours,
-        peer_ms=1e3 * peer,
+        {"mercer": ours, "KernelRidge": peer},
+        "KernelRidge",
         floor=3.0,
-        error=relative_error(model.predict(new), kernel.function(X[:n], theirs)(new)),
+        error=measure.relative_error(model.predict(new), kernel.function(X[:n], theirs)(new)),
         note=(
             "scikit-learn runs with OPENBLAS_CORETYPE=Haswell, since without it its fit ends in a "
             "segmentation fault of OpenBLAS at this size; predictions are compared; "
@@ -422,14 +354,11 @@ def whole_matrix(effort: Effort) -> Iterator[Row]:
     )
     K = kernel.gram(X[:n]).dense()
     K.flat[:: n + 1] += alpha
-    _, factored = timed(lambda: cholesky(K, overwrite=True))
-    yield Row(
+    _, factored = measure.timed(lambda: cholesky(K, overwrite=True))
+    yield measure.faster(
         "the same, against a float64 Cholesky factorisation in panels alone",
-        factored / ours,
-        "× faster",
-        peer="mercer.linalg.cholesky",
-        ours_ms=1e3 * ours,
-        peer_ms=1e3 * factored,
+        {"mercer": ours, "mercer.linalg.cholesky": factored},
+        "mercer.linalg.cholesky",
     )
 
 
@@ -458,7 +387,7 @@ def exact_or_centres(effort: Effort) -> Iterator[Row]:
 
     def fitted(value: float, rows: int, **given: Any) -> tuple[Any, float]:
         model = KernelRidge(value, kernel=kernel, **given)
-        return timed(lambda: model.fit(X[:rows], y[:rows]))
+        return measure.timed(lambda: model.fit(X[:rows], y[:rows]))
 
     def tuned(value: float, **given: Any) -> Tuned:
         model, seconds = fitted(value, n, **given)
@@ -480,27 +409,24 @@ def exact_or_centres(effort: Effort) -> Iterator[Row]:
         return tuned(best(centres=centres), centres=centres)
 
     first = tuned(alpha)
-    yield Row(
+    yield measure.smaller(
         f"whole ridge on {n:,} rows of kin40k, γ = {gamma}, α = {alpha}: true relative residual",
         first.solution.gap,
-        "",
         ours_ms=1e3 * first.seconds,
         floor=1e-6,
-        larger_is_better=False,
         note=f"RMSE {first.rmse:.4f} of {len(truth):,} rows that no fit saw; "
         f"{first.solution.status}",
     )
-    chosen, search = timed(best)
+    chosen, search = measure.timed(best)
     exact = tuned(chosen)
     found = {count: on_some(count) for count in map(effort.size, COUNTS)}
     listed = ", ".join(f"{count:,}: {one}" for count, one in found.items())
-    yield Row(
+    yield measure.smaller(
         "the same with α chosen: RMSE over the best on 1,000 … 8,000 centres with α chosen",
         exact.rmse / min(one.rmse for one in found.values()),
         "×",
         ours_ms=1e3 * exact.seconds,
         floor=1.0,
-        larger_is_better=False,
         error=exact.solution.gap,
         note=f"γ = {gamma} for all; each α is chosen from 10⁻¹, 10⁻², … 10⁻⁶ by fits on {kept:,} "
         f"of the training rows and their error on the other {n - kept:,}, down to the first rise, "
@@ -525,15 +451,14 @@ def digits(effort: Effort) -> Iterator[Row]:
     model = KernelClassifier(
         "log_loss", 1e-7, kernel=kernel, centres=Uniform(count, 0), fit_intercept=False
     )
-    _, seconds = timed(lambda: model.fit(X, y))
+    _, seconds = measure.timed(lambda: model.fit(X, y))
     error = 100 * float(np.mean(model.predict(new) != truth))
-    yield Row(
+    yield measure.smaller(
         f"multinomial logistic on MNIST, {len(X):,} rows, M = {count:,}: error",
         error,
         " %",
         ours_ms=1e3 * seconds,
         floor=1.8,
-        larger_is_better=False,
         note=f"`{_typed(model)}.fit(X, y)` in {seconds:.0f} s; {model.solution_.status}",
     )
 
@@ -555,7 +480,7 @@ CELLS = tuple(
 
 
 def automatic(effort: Effort) -> Iterator[Row]:
-    forecasts = Forecasts()
+    forecasts = measure.Forecasts()
     for n, d, count in CELLS:
         n = effort.size(n)
         rng = np.random.default_rng(0)
@@ -577,7 +502,9 @@ def _seconds_of(name: str, kernel: Any, X: Any, y: Any, count: int | None) -> fl
     if name == "Newton":
         return on_centres(kernel, X, y, 1e-6, count or 1)[1]
     solver: Any = Direct() if name == "Direct" else ConjugateGradient()
-    return timed(lambda: KernelRidge(1e-6 * len(X), kernel=kernel, solver=solver).fit(X, y))[1]
+    return measure.timed(
+        lambda: KernelRidge(1e-6 * len(X), kernel=kernel, solver=solver).fit(X, y)
+    )[1]
 
 
 GROUPS: Groups = {
@@ -594,4 +521,4 @@ GROUPS: Groups = {
 }
 
 
-run = partial(measured, "Scale", GROUPS)
+run = partial(measure.measured, "Scale", GROUPS)

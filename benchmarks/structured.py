@@ -7,7 +7,7 @@ all of them being in proportion; gradient boosting of scikit-learn for tables.
 
 from __future__ import annotations
 
-import time
+import importlib
 from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
@@ -18,9 +18,8 @@ from sklearn.pipeline import make_pipeline
 from sklearn.svm import SVC as PeerSVC
 from sklearn.svm import LinearSVC
 
-from benchmarks import data
-from benchmarks.data import MissingData
-from benchmarks.measure import Effort, Groups, Row, faster, interleaved, measured, relative_error
+from benchmarks import data, measure
+from benchmarks.measure import Effort, Groups, Row
 from mercer import SVC, KernelClassifier, KernelRidge
 from mercer.features import ExplicitFeatures
 from mercer.structured import (
@@ -45,11 +44,7 @@ PUBLISHED = {  # accuracies of WL with ten folds: Shervashidze et al., 2011; Xu 
 
 
 def grakel() -> Any:
-    try:
-        import grakel as peer
-    except ImportError:
-        raise MissingData("the peer is missing: pip install grakel") from None
-    return peer
+    return importlib.import_module("grakel")
 
 
 def as_grakel(pairs: list[Any]) -> list[Any]:
@@ -77,14 +72,14 @@ def weisfeiler_lehman(effort: Effort) -> Iterator[Row]:
     def peer() -> None:
         matrices["GraKeL"] = grakel().WeisfeilerLehman(n_iter=5).fit_transform(theirs)
 
-    times = interleaved({"mercer": ours, "GraKeL": peer}, {"mercer": 5, "GraKeL": 2})
-    yield faster(
+    times = measure.interleaved({"mercer": ours, "GraKeL": peer}, {"mercer": 5, "GraKeL": 2})
+    yield measure.faster(
         f"Weisfeiler–Lehman, 5 rounds, Gram matrix of NCI1, {len(pairs):,} graphs",
         times,
         "GraKeL",
         len(pairs) ** 2,
         floor=5.0,
-        error=relative_error(matrices["mercer"], matrices["GraKeL"]),
+        error=measure.relative_error(matrices["mercer"], matrices["GraKeL"]),
         note="ours reads the graphs within its time",
     )
 
@@ -106,23 +101,25 @@ def paths_and_graphlets(effort: Effort) -> Iterator[Row]:
         def run_peer(peer: Any = peer, matrices: Any = matrices) -> None:
             matrices["GraKeL"] = peer().fit_transform(theirs)
 
-        times = interleaved({"mercer": run_ours, "GraKeL": run_peer}, {"mercer": 5, "GraKeL": 3})
+        times = measure.interleaved(
+            {"mercer": run_ours, "GraKeL": run_peer}, {"mercer": 5, "GraKeL": 3}
+        )
         reference, note = matrices["GraKeL"], "the error is the difference to the peer"
         if name == "3-graphlets":
             counts = np.array([open_and_closed(edges, len(labels)) for edges, labels in pairs])
             reference = counts @ counts.T
-            off = relative_error(matrices["GraKeL"], reference)
+            off = measure.relative_error(matrices["GraKeL"], reference)
             note = (
                 "the error is the difference to counts by degrees and triangles; that of the peer, "
                 f"which counts the first graphlet of a kind twice and misses others, is {off:.1e}"
             )
-        yield faster(
+        yield measure.faster(
             f"{name}, Gram matrix of ENZYMES, {len(pairs):,} graphs",
             times,
             "GraKeL",
             len(pairs) ** 2,
             floor=5.0,
-            error=relative_error(matrices["mercer"], reference),
+            error=measure.relative_error(matrices["mercer"], reference),
             note=note,
         )
 
@@ -140,10 +137,10 @@ def accuracies(effort: Effort) -> Iterator[Row]:
     """Ten given folds, C by five folds within the training part of each."""
     for name in ("MUTAG", "PTC", "ENZYMES", "NCI1"):
         pairs, y, folds = data.graphs(name)
-        start = time.perf_counter()
-        K = WeisfeilerLehman(5).normalised()(pairs)
-        ours = folded(SVC(kernel="precomputed"), K, y, folds, effort)
-        took = time.perf_counter() - start
+        own = WeisfeilerLehman(5).normalised()
+        ours, took = measure.timed(
+            lambda: folded(SVC(kernel="precomputed"), own(pairs), y, folds, effort)  # noqa: B023
+        )
         peer = grakel().WeisfeilerLehman(n_iter=5, normalize=True).fit_transform(as_grakel(pairs))
         theirs = folded(PeerSVC(kernel="precomputed"), peer, y, folds, effort)
         yield Row(
@@ -179,7 +176,7 @@ def subsequences(effort: Effort) -> Iterator[Row]:
     exact = np.array([[numpy_gap_weighted(x, y, 4, 0.5) for y in few] for x in few])
     n = len(names)
     all_pairs = n * (n + 1) / 2
-    times = interleaved(
+    times = measure.interleaved(
         {
             "mercer": lambda: GapWeighted(4, 0.5)(names),
             "NumPy": lambda: [
@@ -189,13 +186,13 @@ def subsequences(effort: Effort) -> Iterator[Row]:
         3,
     )
     times["NumPy"] *= all_pairs / 300
-    yield faster(
+    yield measure.faster(
         f"gap-weighted subsequences, p = 4, Gram matrix of {n:,} surnames",
         times,
         "NumPy",
         n * n,
         floor=50.0,
-        error=relative_error(GapWeighted(4, 0.5)(few), exact),
+        error=measure.relative_error(GapWeighted(4, 0.5)(few), exact),
         note="the peer was timed on 300 pairs",
     )
 
@@ -223,30 +220,25 @@ def splice(effort: Effort) -> Iterator[Row]:
     strings, y = data.strings("splice")
     count = effort.size(len(strings))
     strings, y = strings[:: len(strings) // count][:count], y[:: len(y) // count][:count]
-    times = interleaved({"mercer": lambda: Spectrum(5)(strings)}, 5)
+    times = measure.interleaved({"mercer": lambda: Spectrum(5)(strings)}, 5)
     errors = {}
     for name, kernel in {
         "5-spectrum": Spectrum(5).normalised(),
         "weighted degree 5": WeightedDegree(5).normalised(),
     }.items():
         errors[name] = ridge_error(kernel, strings, y)
-    yield Row(
+    yield measure.taken(
         f"5-spectrum, Gram matrix of {count:,} splice sequences",
         times["mercer"],
-        " s",
-        ours_ms=1e3 * times["mercer"],
         entry_ns=1e9 * times["mercer"] / count**2,
         floor=1.0,
-        larger_is_better=False,
         note="error of ridge by ten folds: "
         + ", ".join(f"{name} {100 * error:.1f}%" for name, error in errors.items()),
     )
-    yield Row(
+    yield measure.smaller(
         "splice sites: error of the weighted-degree kernel, of that of the 5-spectrum",
         errors["weighted degree 5"] / errors["5-spectrum"],
-        "",
         floor=1.0,
-        larger_is_better=False,
     )
 
 
@@ -277,17 +269,12 @@ def surnames(effort: Effort) -> Iterator[Row]:
         return float((model.predict(names[cut:]) != y[cut:]).mean())
 
     for name, work in {"KernelRidge": ridge, "LinearSVC on explicit features": linear}.items():
-        start = time.perf_counter()
-        wrong = work()
-        took = time.perf_counter() - start
-        yield Row(
+        wrong, took = measure.timed(work)
+        yield measure.taken(
             f"surnames in 18 languages, {len(names):,} strings, blended spectrum of 1 to 5 "
             f"letters, {name}",
             took,
-            " s",
-            ours_ms=1e3 * took,
             floor=60.0,
-            larger_is_better=False,
             note=f"fit and predict; error {100 * wrong:.1f}% on a fifth of the names",
         )
 
@@ -309,16 +296,16 @@ def trees(effort: Effort) -> Iterator[Row]:
         ]
 
     works = {"mercer": lambda: SubsetTrees(0.4)(texts), "recursion": peer}
-    times = interleaved(works, {"mercer": effort.repeats(2), "recursion": 2})
+    times = measure.interleaved(works, {"mercer": effort.repeats(2), "recursion": 2})
     times["recursion"] *= n * (n + 1) / 2 / 210
     places = np.tril_indices(20)
-    yield faster(
+    yield measure.faster(
         f"subset trees, Gram matrix of {n:,} trees of the Stanford Sentiment Treebank",
         times,
         "recursion",
         n * n,
         floor=20.0,
-        error=relative_error(SubsetTrees(0.4)(few)[places], np.array(peer())),
+        error=measure.relative_error(SubsetTrees(0.4)(few)[places], np.array(peer())),
         note="the peer is a recursive Python function with a table, timed on 210 pairs",
     )
 
@@ -359,30 +346,27 @@ def tables(effort: Effort) -> Iterator[Row]:
 
     frame, X, y, train, test = data.adult()
     train = train[: effort.size(len(train))]
-    start = time.perf_counter()
-    kernel = table_kernel(frame.iloc[train])
-    model = KernelClassifier(
-        kernel=kernel,
-        loss="log_loss",
-        regularization=1e-5,
-        centres=effort.size(2000),
-        random_state=0,
-    ).fit(frame.iloc[train], y[train])
-    wrong = float((model.predict(frame.iloc[test]) != y[test]).mean())
-    ours = time.perf_counter() - start
-    start = time.perf_counter()
-    peer = HistGradientBoostingClassifier(random_state=0).fit(X[train], y[train])
-    theirs_wrong = float((peer.predict(X[test]) != y[test]).mean())
-    theirs = time.perf_counter() - start
-    yield Row(
+    settings: Any = {"loss": "log_loss", "regularization": 1e-5, "random_state": 0}
+
+    def ours() -> float:
+        kernel, count = table_kernel(frame.iloc[train]), effort.size(2000)
+        model = KernelClassifier(kernel=kernel, centres=count, **settings)
+        model.fit(frame.iloc[train], y[train])
+        return float((model.predict(frame.iloc[test]) != y[test]).mean())
+
+    def theirs() -> float:
+        model = HistGradientBoostingClassifier(random_state=0).fit(X[train], y[train])
+        return float((model.predict(X[test]) != y[test]).mean())
+
+    (wrong, seconds), (theirs_wrong, peer) = measure.timed(ours), measure.timed(theirs)
+    yield measure.smaller(
         f"adult, {len(train):,} rows, table_kernel with logistic loss on centres",
         100 * (wrong - theirs_wrong),
         " points of error above the peer",
         peer="HistGradientBoosting on one-hot columns",
-        ours_ms=1e3 * ours,
-        peer_ms=1e3 * theirs,
+        ours_ms=1e3 * seconds,
+        peer_ms=1e3 * peer,
         floor=0.5,
-        larger_is_better=False,
         note=f"errors {100 * wrong:.2f}% and {100 * theirs_wrong:.2f}% on {len(test):,} rows; "
         "times are of fit and predict",
     )
@@ -400,4 +384,4 @@ GROUPS: Groups = {
 }
 
 
-run = partial(measured, "Kernels on strings, trees, graphs and tables", GROUPS)
+run = partial(measure.measured, "Kernels on strings, trees, graphs and tables", GROUPS)

@@ -18,7 +18,7 @@ from mercer.kernels import BlockKernel, Gaussian, Kernel, Linear, PairKernel
 from mercer.kernels.facts import yes
 from mercer.operators import Gram
 from mercer.testing import KERNEL_CONTRACTS, check_kernel
-from mercer.testing.cases import Case, vectors
+from mercer.testing.kernels import Case, vectors
 from mercer.testing.rounding import kernel_bound
 
 X = markets.normal(9, 2)

@@ -34,7 +34,7 @@ from mercer.kernels import (
     ThinPlate,
 )
 from mercer.losses import Hinge
-from mercer.testing.cases import Case
+from mercer.testing.kernels import Case
 
 try:
     import pandas

@@ -13,6 +13,7 @@ from functools import partial
 
 import numpy as np
 
+from loss_formulas import conjugate, domain, slope, times_log, value
 from mercer.features import Nystroem
 from mercer.kernels import Gaussian, Laplacian, Linear, Matern, Polynomial
 from mercer.losses import (
@@ -93,76 +94,7 @@ KERNELS = [  # of a lengthscale, with their values by definition
 ]
 
 
-# ---- losses, their slopes, conjugates and domains, in extended precision -------------------------
-
-
-def value(loss, y, f):
-    r, m = f - y, y * f
-    forms = {
-        Squared: lambda: r**2 / 2,
-        Huber: lambda: np.where(abs(r) <= 0.5, r**2 / 2, 0.5 * abs(r) - WIDE(0.125)),
-        Logistic: lambda: np.logaddexp(WIDE(0), -m),
-        SquaredHinge: lambda: np.maximum(1 - m, 0) ** 2,
-        Hinge: lambda: np.maximum(1 - m, 0),
-        Absolute: lambda: abs(r),
-        Quantile: lambda: np.where(r < 0, -WIDE(0.2) * r, WIDE(0.8) * r),
-        EpsilonInsensitive: lambda: np.maximum(abs(r) - WIDE(0.1), 0),
-        Poisson: lambda: np.exp(f) - m,
-    }
-    return forms[type(loss)]()
-
-
-def slope(loss, y, f):
-    """The slope in f, at a kink one of them."""
-    r, m = f - y, y * f
-    forms = {
-        Squared: lambda: r,
-        Huber: lambda: np.clip(r, -0.5, 0.5),
-        Logistic: lambda: -y / (1 + np.exp(m)),
-        SquaredHinge: lambda: -2 * y * np.maximum(1 - m, 0),
-        Hinge: lambda: -y * (m < 1),
-        Absolute: lambda: np.sign(r),
-        Quantile: lambda: np.where(r < 0, -WIDE(0.2), WIDE(0.8)),
-        EpsilonInsensitive: lambda: np.sign(r) * (abs(r) > WIDE(0.1)),
-        Poisson: lambda: np.exp(f) - y,
-    }
-    return forms[type(loss)]()
-
-
-def domain(loss, y):
-    """Between which slopes u the conjugate is finite."""
-    ends = {
-        Squared: (-np.inf, np.inf),
-        Huber: (-0.5, 0.5),
-        Absolute: (-1.0, 1.0),
-        EpsilonInsensitive: (-1.0, 1.0),
-        Quantile: (-0.2, 0.8),
-    }
-    if type(loss) in ends:
-        return tuple(np.full(len(y), WIDE(end)) for end in ends[type(loss)])
-    if isinstance(loss, Poisson):
-        return -y, np.full(len(y), WIDE(np.inf))
-    far = np.inf if isinstance(loss, SquaredHinge) else 1.0  # of −uy, from 0 on
-    return np.where(y > 0, -far, 0.0).astype(WIDE), np.where(y > 0, 0.0, far).astype(WIDE)
-
-
-def times_log(q):
-    """q log q, 0 at 0."""
-    return np.where(q > 0, q * np.log(np.where(q > 0, q, 1)), 0)
-
-
-def conjugate(loss, y, u):
-    s = np.clip(-u * y, 0, 1)
-    entropy = times_log(s) + times_log(1 - s)
-    forms = {
-        Squared: lambda: u * y + u**2 / 2,
-        Huber: lambda: u * y + u**2 / 2,
-        Logistic: lambda: entropy,
-        SquaredHinge: lambda: u * y + u**2 / 4,
-        EpsilonInsensitive: lambda: u * y + WIDE(0.1) * abs(u),
-        Poisson: lambda: times_log(u + y) - (u + y),
-    }
-    return forms.get(type(loss), lambda: u * y)()
+# ---- claims, in extended precision ---------------------------------------------------------------
 
 
 class Exact:

@@ -12,7 +12,7 @@ import mercer.kernels
 from mercer.kernels import ArcCosine, Gaussian, Kernel, Linear, Matern, Radial
 from mercer.kernels.base import parts
 from mercer.testing import KERNEL_CONTRACTS, check_kernel
-from mercer.testing.cases import Case
+from mercer.testing.kernels import Case
 
 
 @pytest.mark.parametrize("name", markets.KERNELS)

@@ -23,7 +23,8 @@ KERNEL, ALPHA = Exponential(0.4), 0.05
 
 @pytest.fixture(autouse=True)
 def small_leaves(monkeypatch):
-    monkeypatch.setattr(local, "TUNING", replace(local.TUNING, rows=100, fewest=20))
+    monkeypatch.setattr(local, "ROWS", 100)
+    monkeypatch.setattr(local, "FEWEST_ROWS", 20)
 
 
 def fitted(y, weights=None, metric=None):

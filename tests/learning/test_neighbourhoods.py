@@ -7,9 +7,9 @@ import pytest
 
 from mercer.kernels import Exponential, Gaussian, Linear, Matern
 from mercer.learning import GradientRounds, MarginalLikelihood, neighbourhoods, raced
-from mercer.learning.criteria import negative_log_likelihood, slopes
 from mercer.learning.fits import Sample
 from mercer.learning.neighbourhoods import Neighbourhoods, Tuning, densest
+from mercer.learning.parameters import negative_log_likelihood, slopes
 
 RNG = np.random.default_rng(0)
 X = RNG.uniform(size=(3000, 3))

@@ -10,8 +10,7 @@ import pytest
 from mercer.kernels import Exponential, Gaussian, Laplacian, Linear
 from mercer.learning import GradientRounds, Metric, Race, fits, raced
 from mercer.learning.fits import FitOnCentres, RidgeFit, Sample
-from mercer.learning.gradients import average_outer_product
-from mercer.learning.metric import blocks_of, within_blocks
+from mercer.learning.metric import average_outer_product, blocks_of, within_blocks
 
 RNG = np.random.default_rng(0)
 X = RNG.standard_normal((400, 6))

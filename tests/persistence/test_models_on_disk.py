@@ -80,6 +80,56 @@ def test_a_classifier_comes_back_with_its_labels(model, tmp_path):
     assert again.classes_.dtype == model.classes_.dtype
 
 
+@pytest.mark.parametrize(
+    ("model", "methods"),
+    [
+        (mercer.KernelDensity(), ["score_samples"]),
+        (mercer.KernelKMeans(3, random_state=0), ["predict"]),
+        (mercer.KernelPCA(2), ["transform"]),
+        (mercer.OneClassSVM(), ["decision_function"]),
+    ],
+    ids=lambda part: type(part).__name__ if not isinstance(part, list) else "",
+)
+def test_what_learns_without_targets_comes_back(model, methods, tmp_path):
+    model.fit(flowers)
+    again = returned(model, tmp_path)
+    for name in methods:
+        assert np.array_equal(getattr(again, name)(flowers), getattr(model, name)(flowers))
+
+
+def test_functions_of_two_views_come_back(tmp_path):
+    X, Y = flowers[:, :2], flowers[:, 2:]
+    model = mercer.KernelCCA(1).fit(X, Y)
+    again = returned(model, tmp_path)
+    assert np.array_equal(again.transform(X, Y), model.transform(X, Y))
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"form": "full"},
+        {"local": True, "form": "diagonal"},
+        {"linear_part": True},
+        {"target_transform": "rank"},
+    ],
+    ids=str,
+)
+def test_learned_kernels_come_back_with_how_they_were_learned(options, tmp_path):
+    settings = {"kernel": Gaussian(), "rounds": 1} | options
+    model = mercer.LearnedKernelRegressor(**settings).fit(numbers, target)
+    again = returned(model, tmp_path)
+    assert np.array_equal(again.predict(numbers), model.predict(numbers))
+    assert again.explain() == model.explain()
+    assert again.importances() == model.importances()
+
+
+def test_a_learned_classifier_comes_back(tmp_path):
+    model = mercer.LearnedKernelClassifier(kernel=Gaussian(), rounds=1).fit(flowers, names)
+    again = returned(model, tmp_path)
+    assert np.array_equal(again.predict_proba(flowers), model.predict_proba(flowers))
+    assert again.explain() == model.explain()
+
+
 def test_precision_sparse_rows_and_explanations_come_back(tmp_path):
     rows = sparse.csr_array(np.where(flowers > 2, flowers, 0).astype(np.float32))
     model = mercer.KernelRidge(kernel=Gaussian(2.0)).fit(rows, kinds.astype(float))

@@ -165,7 +165,8 @@ def test_a_learned_metric_is_taken_where_it_is_better(tmp_path):
 
 
 def test_fits_that_would_take_too_long_take_centres_and_fewer_rows(table, monkeypatch):
-    monkeypatch.setattr(choice, "TUNING", choice.Tuning(exact_rows=100, least_centres=20))
+    monkeypatch.setattr(choice, "EXACT_ROWS", 100)
+    monkeypatch.setattr(choice, "LEAST_CENTRES", 20)
     monkeypatch.setattr(choice.Size, "seconds", lambda size, centres=None: 0.1 * (centres or 1e9))
     model = mercer.fit(table, "price", time_limit=SECONDS)
     assert model.model_.centres == 20
@@ -277,3 +278,5 @@ def test_a_parquet_file_is_fitted_in_blocks(tmp_path):
     centres = mercer.features.centres.Given(points=on_disk.X_fit_)
     in_memory = mercer.KernelRidge(0.1, **options | {"centres": centres}).fit(X, y)
     assert np.allclose(on_disk.predict(X), in_memory.predict(X), atol=1e-6)
+    with pytest.raises(ValueError, match=r"read in blocks is a file that ends in one of .parquet"):
+        TableBlocks(tmp_path / "t.csv", ["a"])

@@ -1,19 +1,24 @@
-"""The commands of the command line: fit, predict, explain, compare."""
+"""The commands of the command line: fit, predict, explain, compare, demo, bench."""
 
 from __future__ import annotations
 
+import csv
+import io
 import json
 import os
 import signal
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from mercer.cli.main import run_command
+from mercer.estimators import SVC, KernelRidge
+from mercer.kernels import Gaussian
 from mercer.persistence import load
 from mercer.persistence.container import write_whole
 from mercer.runtime.budget import free_memory, memory_budget
@@ -30,6 +35,11 @@ from mercer.workflow.search import Limit
 PREDICTED_ROWS = 20_000  # at a time
 REPORT_SECONDS = 4.0  # in which a report is drawn
 COPIES = 4  # of a table in memory while it is encoded and fitted
+TURNS = 3  # of mercer and a peer, the best of which count
+MEASUREMENTS = (
+    "age", "sex", "bmi", "blood pressure", "cholesterol", "LDL", "HDL", "ratio", "triglycerides",
+    "glucose",
+)  # fmt: skip
 
 
 def fit(options: Any) -> None:
@@ -59,22 +69,11 @@ def fit(options: Any) -> None:
 
 
 def _print_fit(model: FittedModel, options: Any, report: Any, seconds: float) -> None:
-    record = model.record_
+    record, written = model.record_, None if report is None else str(report)
     if options.json:
-        _print_json(
-            {
-                "model": str(options.output),
-                "report": None if report is None else str(report),
-                "task": record.task,
-                "target": record.target,
-                "rows": record.rows,
-                "scores": record.scores,
-                "certificate": record.figures,
-                "code": record.code,
-                "seconds": round(seconds, 2),
-                "parts": record.seconds,
-            }
-        )
+        times = {"seconds": round(seconds, 2), "parts": record.seconds}
+        files = {"model": str(options.output), "report": written}
+        _print_json(files | _described(model) | times)
         return
     print(
         f"{record.task} of {record.target!r}: {record.rows:,} rows, {len(record.columns)} columns"
@@ -88,6 +87,21 @@ def _print_fit(model: FittedModel, options: Any, report: Any, seconds: float) ->
     print(f"in {seconds:.1f} s")
 
 
+def _described(model: FittedModel) -> dict[str, Any]:
+    """What is known of a model, as plain values."""
+    record = model.record_
+    return {
+        "task": record.task,
+        "target": record.target,
+        "rows": record.rows,
+        "kernel": repr(model.model_.kernel_),
+        "scores": record.scores,
+        "certificate": record.figures,
+        "importance": record.importance,
+        "code": record.code,
+    }
+
+
 def predict(options: Any) -> None:
     """Predictions as CSV: with intervals for numbers, probabilities for classes."""
     model = _model(options.model)
@@ -99,14 +113,11 @@ def predict(options: Any) -> None:
     if options.json:
         _print_json({name: np.asarray(values).tolist() for name, values in columns.items()})
         return
-    lines = [",".join(map(_quoted, columns))]
-    lines += [",".join(map(_quoted, row)) for row in zip(*columns.values(), strict=True)]
-    text = "\n".join(lines) + "\n"
     if not options.output:
-        sys.stdout.write(text)
+        sys.stdout.write(csv_of(columns))
         return
-    write_whole(options.output, text.encode())
-    print(f"{len(lines) - 1:,} predictions in {options.output}", file=sys.stderr)
+    write_whole(options.output, csv_of(columns).encode())
+    print(f"{row_count(columns):,} predictions in {options.output}", file=sys.stderr)
 
 
 def _predictions(model: Any, table: Any, level: float, notify: Any = None) -> dict[str, Any]:
@@ -129,31 +140,15 @@ def _predictions(model: Any, table: Any, level: float, notify: Any = None) -> di
     return columns
 
 
-def _quoted(value: Any) -> str:
-    text = f"{value:.10g}" if isinstance(value, (float, np.floating)) else str(value)
-    return f'"{text.replace(chr(34), chr(34) * 2)}"' if any(c in text for c in ',"\n') else text
-
-
 def explain(options: Any) -> None:
     """Describe a model and its errors."""
     model = _model(options.model)
     if options.report:
         _reported(model, options.report)
-    if not options.json:
+    if options.json:
+        _print_json(_described(model))
+    else:
         print(model.explain())
-        return
-    record = model.record_
-    _print_json(
-        {
-            "task": record.task,
-            "target": record.target,
-            "kernel": repr(model.model_.kernel_),
-            "scores": record.scores,
-            "certificate": record.figures,
-            "importance": record.importance,
-            "code": record.code,
-        }
-    )
 
 
 def compare(options: Any) -> None:
@@ -173,6 +168,118 @@ def compare(options: Any) -> None:
         _print_json(comparison.as_dict())
     else:
         print(comparison)
+
+
+# ---- demo and bench ------------------------------------------------------------------------------
+
+
+def diabetes() -> dict[str, Any]:
+    """Ten measurements of 442 patients, and how the disease went on after a year.
+
+    The sex is a category again, and some values of glucose are made missing, as in real tables.
+    """
+    from sklearn.datasets import load_diabetes
+
+    rows, target = load_diabetes(return_X_y=True, scaled=False)
+    columns: dict[str, Any] = {name: rows[:, i] for i, name in enumerate(MEASUREMENTS)}
+    columns["sex"] = np.where(columns["sex"] == 1, "female", "male").astype(object)
+    missing = np.random.default_rng(0).random(len(rows)) < 0.05
+    columns["glucose"] = np.where(missing, np.nan, columns["glucose"])
+    return {**columns, "progression": target}
+
+
+def digits() -> dict[str, Any]:
+    """1,797 images of digits by hand: the ink in 8 × 8 fields, and the digit."""
+    from sklearn.datasets import load_digits
+
+    rows, target = load_digits(return_X_y=True)
+    columns = {f"row {i // 8} column {i % 8}": rows[:, i] for i in range(64)}
+    return {**columns, "digit": target}
+
+
+def demo(options: Any) -> None:
+    """Write the tables, then run the commands that a user would type."""
+    folder = Path(options.folder)
+    check_writable(str(folder / "diabetes.csv"))
+    for name, table in {"diabetes": diabetes(), "digits": digits()}.items():
+        write_whole(folder / f"{name}.csv", csv_of(table).encode())
+    flags = [flag for flag in ("--json", "--quiet") if getattr(options, flag[2:])]
+    for line in (
+        "fit diabetes.csv --target progression --time 8s -o diabetes.mercer --report diabetes.html",
+        "explain diabetes.mercer",
+        "fit digits.csv --target digit --time 15s -o digits.mercer --report digits.html",
+    ):
+        if not options.json:
+            print(f"\n$ mercer {line}\n", flush=True)
+        files = (".csv", ".mercer", ".html")
+        words = [str(folder / w) if w.endswith(files) else w for w in line.split()]
+        run_command([*words, *flags])
+    if not options.json:
+        print(f"\nreports worth a look: {folder / 'diabetes.html'} and {folder / 'digits.html'}")
+
+
+def works(rows: int) -> list[tuple[str, str, Callable[[], Any], Callable[[], Any]]]:
+    """The comparisons: a title, the peer, our function and theirs, whose numbers must agree."""
+    from sklearn import kernel_ridge, svm
+    from sklearn.metrics.pairwise import rbf_kernel
+
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((rows, 10))
+    y = np.sin(X[:, 0]) + 0.1 * rng.standard_normal(rows)
+    labels = np.where(y + 0.3 * rng.standard_normal(rows) > 0, 1, -1)
+    gram = Gaussian(2.0).gram(X)
+    ridge: dict[str, Any] = {"kernel": "rbf", "gamma": 0.125}
+    machine: dict[str, Any] = {"C": 10.0, "gamma": 0.125, "tol": 1e-4}
+    return [
+        ("K(X, X)v", "rbf_kernel(X) @ v", lambda: gram @ y, lambda: rbf_kernel(X, gamma=0.125) @ y),
+        (
+            "kernel ridge regression",
+            "KernelRidge",
+            lambda: KernelRidge(0.1, **ridge).fit(X, y).predict(X[:500]),
+            lambda: kernel_ridge.KernelRidge(alpha=0.1, **ridge).fit(X, y).predict(X[:500]),
+        ),
+        (
+            "support vector machine",
+            "SVC",
+            lambda: SVC(**machine).fit(X, labels).decision_function(X[:500]),
+            lambda: svm.SVC(**machine).fit(X, labels).decision_function(X[:500]),
+        ),
+    ]
+
+
+def bench(options: Any) -> None:
+    """Time them in turns and print the table."""
+    asked = works(options.rows)
+    results: list[dict[str, Any]] = []
+    with progress_bar(not (options.quiet or options.json)) as notify:
+        for work in asked:
+            if notify is not None:
+                notify(work[0], len(results) / len(asked))
+            results.append(_measured(*work))
+    if options.json:
+        _print_json(results)
+        return
+    head = f"work, {options.rows:,} rows"
+    print(f"{head:<28}{'mercer':>10}{'peer':>10}{'times':>8}  agreement")
+    for row in results:
+        times = row["peer"] / row["mercer"]
+        print(
+            f"{row['work']:<28}{row['mercer']:>9.3f}s{row['peer']:>9.3f}s{times:>7.1f}×"
+            f"  {row['agreement']:.1e}, scikit-learn's {row['against']}"
+        )
+
+
+def _measured(work: str, against: str, ours: Any, theirs: Any) -> dict[str, Any]:
+    answers = [np.asarray(ours()), np.asarray(theirs())]  # code is compiled, memory is touched
+    best = [float("inf")] * 2
+    for _ in range(TURNS):
+        for i, side in enumerate((ours, theirs)):
+            start = time.perf_counter()
+            side()
+            best[i] = min(best[i], time.perf_counter() - start)
+    gap = float(np.linalg.norm(answers[0] - answers[1]) / np.linalg.norm(answers[1]))
+    times = {"mercer": best[0], "peer": best[1]}
+    return {"work": work, "against": against, **times, "agreement": gap}
 
 
 # ---- input and output ----------------------------------------------------------------------------
@@ -240,6 +347,21 @@ def _reported(model: Any, path: str) -> Path | None:
     except ImportError:
         print("mercer: the report takes matplotlib: pip install 'mercer[cli]'", file=sys.stderr)
         return None
+
+
+def csv_of(columns: Mapping[str, Any]) -> str:
+    """A table as CSV, numbers with ten digits; what is missing is empty."""
+
+    def written(value: Any) -> str:
+        if not isinstance(value, (float, np.floating)):
+            return str(value)
+        return "" if np.isnan(value) else f"{value:.10g}"
+
+    file = io.StringIO()
+    rows = csv.writer(file, lineterminator="\n")
+    rows.writerow(columns)
+    rows.writerows(map(written, row) for row in zip(*columns.values(), strict=True))
+    return file.getvalue()
 
 
 def _print_json(value: Any) -> None:

@@ -32,22 +32,14 @@ def seconds(text: str) -> float:
 
 
 def seed(text: str) -> int:
-    """A seed of random numbers.
-
-    >>> seed("7")
-    7
-    """
+    """A seed of random numbers."""
     if not re.fullmatch(r"[0-9]{1,9}", text):
         raise argparse.ArgumentTypeError(f"a seed is a whole number, 0 or more; got {text!r}")
     return int(text)
 
 
 def level(text: str) -> float:
-    """The share of new rows that an interval is to hold.
-
-    >>> level("0.9")
-    0.9
-    """
+    """The share of new rows that an interval is to hold."""
     if not (re.fullmatch(r"0?\.[0-9]+", text) and float(text) > 0):
         raise argparse.ArgumentTypeError(f"a level lies between 0 and 1, as 0.9; got {text!r}")
     return float(text)
@@ -129,9 +121,8 @@ def run_command(arguments: Sequence[str] | None) -> None:
     options = parser().parse_args(arguments)
     if getattr(options, "memory", None):
         os.environ["MERCER_MEMORY"] = options.memory
-    module = options.command if options.command in ("demo", "bench") else "commands"
-    heavy = importlib.import_module(f"mercer.cli.{module}")  # so not for --help
-    getattr(heavy, options.command)(options)
+    commands = importlib.import_module("mercer.cli.commands")  # which is heavy: not for --help
+    getattr(commands, options.command)(options)
 
 
 def _sentence(refusal: Exception) -> tuple[str, int]:

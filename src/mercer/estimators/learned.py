@@ -32,12 +32,19 @@ from mercer.kernels.base import Kernel
 from mercer.kernels.inner_product import Linear
 from mercer.kernels.measures import Seed
 from mercer.learning import neighbourhoods
-from mercer.learning.candidates import CANDIDATES, FOR_CATEGORIES, Candidate, raced
+from mercer.learning.candidates import (
+    CANDIDATES,
+    FOR_CATEGORIES,
+    NAMES,
+    Candidate,
+    TargetTransform,
+    raced,
+    worth_trying,
+)
 from mercer.learning.fits import Sample, linear_fit
 from mercer.learning.local import fit_locally
 from mercer.learning.metric import Form, category_blocks
 from mercer.learning.rounds import GradientRounds, Round
-from mercer.learning.targets import NAMES, TargetTransform, worth_trying
 from mercer.points import PointSet
 from mercer.solvers import automatic
 from mercer.solvers.problem import Solver

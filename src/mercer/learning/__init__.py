@@ -3,12 +3,11 @@
 from typing import Any
 
 from mercer.kernels.base import Kernel
-from mercer.learning.candidates import CANDIDATES, Race, raced
+from mercer.learning.candidates import CANDIDATES, Race, TargetTransform, raced
 from mercer.learning.local import LocalFunction
 from mercer.learning.metric import Metric
 from mercer.learning.parameters import LearnedParameters, LeaveOneOut, MarginalLikelihood
 from mercer.learning.rounds import GradientRounds, LearnedKernel, Round
-from mercer.learning.targets import TargetTransform
 
 __all__ = [
     "CANDIDATES",

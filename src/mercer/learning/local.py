@@ -24,27 +24,9 @@ from mercer.operators import Gram
 from mercer.points import PointSet
 from mercer.solvers.solution import Solution, Status
 
-
-@dataclass(frozen=True)
-class Tuning:
-    """Numbers of local fits.
-
-    Parameters
-    ----------
-    rows : int
-        Of a leaf, about, where there is time for it: predictions take a kernel value for each.
-    fewest : int
-        Of a leaf in any case.
-    spread_rows : int
-        Of a node, that tell the direction in which it spreads.
-    """
-
-    rows: int = 2000
-    fewest: int = 250
-    spread_rows: int = 5000
-
-
-TUNING = Tuning()
+ROWS = 2000  # of a leaf, about, where there is time: predictions take a kernel value for each
+FEWEST_ROWS = 250  # of a leaf in any case
+SPREAD_ROWS = 5000  # of a node, that tell the direction in which it spreads
 POWER = 2.5  # of the rows of a leaf, that its fit takes: between squares and cubes
 
 
@@ -53,12 +35,6 @@ class Tree:
     """Halves of halves of the space: x goes right at a node where ⟨w, x⟩ > t.
 
     Node i has the children 2i + 1 and 2i + 2, and all leaves are at the same depth.
-
-    >>> tree, places = Tree.grown(np.arange(8.0)[:, None], Metric(np.ones(1)), depth=2)
-    >>> places
-    array([0, 0, 1, 1, 2, 2, 3, 3])
-    >>> tree.leaves(np.array([[-9.0], [9.0]]))
-    array([0, 3])
     """
 
     normals: np.ndarray
@@ -76,7 +52,7 @@ class Tree:
             if len(own) < 2:  # all go left
                 nodes += [own, own[:0]]
                 continue
-            some = rows[own[:: max(1, len(own) // TUNING.spread_rows)]] @ root.T
+            some = rows[own[:: max(1, len(own) // SPREAD_ROWS)]] @ root.T
             _, vectors = np.linalg.eigh(np.cov(some, rowvar=False).reshape(len(root), -1))
             leading = vectors[:, -1] * np.sign(vectors[np.abs(vectors[:, -1]).argmax(), -1])
             tree.normals[node] = leading @ root
@@ -157,13 +133,6 @@ def fit_locally(
 
     Leaves are as large as the time allows. A leaf that equal rows make larger than twice the others
     is fitted to some of them, and so are the last ones where others took longer than was foreseen.
-
-    >>> from mercer.kernels import Exponential
-    >>> X = np.random.default_rng(0).uniform(size=(4000, 1))
-    >>> sample = Sample.of(Exponential().points(X), np.sin(50 * X[:, 0]), None)
-    >>> f, solution = fit_locally(Exponential(0.1), sample, 1e-3, Metric(np.ones(1)))
-    >>> bool(abs(f([[0.5]]) - np.sin(25.0)) < 0.01), solution.status.converged
-    (True, True)
     """
     begun, spent = time.perf_counter(), 0.0
     points: Any = sample.points
@@ -182,7 +151,7 @@ def fit_locally(
             continue
         left = max((seconds - (time.perf_counter() - begun)) / (2**depth - leaf), 1e-9)
         late = (spent / left) ** (1.0 / POWER)  # spent on a leaf so far, over what is left for one
-        late = min(late, len(own) / TUNING.fewest)
+        late = min(late, len(own) / FEWEST_ROWS)
         own = own[:: math.ceil(max(len(own) / most, late, 1.0))]
         used += len(own)
         started = time.perf_counter()
@@ -206,16 +175,16 @@ def fit_locally(
 
 def _depth(kernel: Kernel, sample: Sample, alpha: float, seconds: float) -> int:
     """The least depth whose leaves are small enough, and whose fits take no longer than allowed."""
-    depth = max(0, math.ceil(math.log2(len(sample) / TUNING.rows)))
+    depth = max(0, math.ceil(math.log2(len(sample) / ROWS)))
     if seconds == math.inf:
         return depth
-    tried = min(len(sample), 2 * TUNING.fewest)
+    tried = min(len(sample), 2 * FEWEST_ROWS)
     fit = RidgeFit(kernel, sample.take(np.arange(tried)))
     fit.coefficients(alpha / fit.scale)  # code is loaded
     begun = time.perf_counter()
     RidgeFit(kernel, fit.sample).coefficients(alpha / fit.scale)
     one = time.perf_counter() - begun
-    while len(sample) / 2**depth > TUNING.fewest:
+    while len(sample) / 2**depth > FEWEST_ROWS:
         size = len(sample) / 2**depth
         if 2**depth * one * (size / tried) ** POWER <= seconds:
             break

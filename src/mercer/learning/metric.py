@@ -1,4 +1,11 @@
-"""A metric on the columns of a table, and kernels that measure distances by it."""
+"""A metric on the columns of a table, kernels that measure distances by it, and how it is learned.
+
+It is learned from the average outer product of the gradients of f = Σ_j α_j k(·, y_j) with outputs
+t, M = (1/Σw) Σ_i w_i Σ_t ∇f_t(x_i) ∇f_t(x_i)ᵀ, which tells along which columns f varies. Gradients
+come from the slopes of the kernel's expression, so that beside them a few strips are stored, and
+never n × n × d. At a kink the slope is the mean of both sides, so that a point adds nothing to its
+own gradient.
+"""
 
 from __future__ import annotations
 
@@ -8,8 +15,12 @@ from typing import Any
 
 import numpy as np
 
-from mercer.arrays import as_numpy
+from mercer.arrays import Array, as_numpy, namespace, to_precision
 from mercer.kernels.base import Kernel
+from mercer.operators import Gram
+from mercer.points import PointSet
+from mercer.runtime.budget import MEGABYTE, memory_budget
+from mercer.runtime.threads import spans
 
 LEAST_SCALE = 1e-8
 """Relative to the largest: a column that does not matter keeps a finite lengthscale."""
@@ -17,6 +28,10 @@ LEVELS = 5  # of a category, from which levels are worth being told apart by how
 CATEGORY_ROWS = 5000  # that are looked at for columns of 0 and 1
 LEAST_EIGENVALUE = 1e-14
 """Relative to the largest: directions below it are rounding, and are left out of a full map."""
+STRIP_BYTES = 64 * MEGABYTE  # of gradients that are held at a time
+LONGEST = 10.0
+"""Times the median length of a gradient: longer ones are cut. A kernel like exp(−r^½) has unbounded
+slopes, and one pair of points that nearly coincide would else decide the average."""
 
 Form = str | Sequence[Sequence[int]]
 
@@ -161,3 +176,41 @@ def within_blocks(product: np.ndarray, groups: list[np.ndarray] | None) -> Metri
         places = np.ix_(group, group)
         kept[places] = product[places]
     return Metric(kept)
+
+
+def average_outer_product(
+    kernel: Kernel,
+    points: PointSet,
+    centres: PointSet,
+    coefficients: Array,
+    deviations: np.ndarray,
+    *,
+    weights: Array | None = None,
+    diagonal: bool = False,
+) -> np.ndarray:
+    """M, or its diagonal, for f = Σ_j α_j k(·, centre_j) at some points; in float64 on the host.
+
+    `deviations` are the units in which the lengths of gradients are compared.
+    """
+    outputs = coefficients.shape[1] if coefficients.ndim == 2 else 1
+    strip = min(STRIP_BYTES, memory_budget() // 8) // (8 * outputs * getattr(points, "width", 1))
+    gradients = []
+    for start, stop in spans(len(points), max(1, strip)):
+        part = Gram(kernel, points.slice(start, stop), centres).gradient(coefficients)
+        part = to_precision(part, "float64")  # (rows, outputs, columns)
+        gradients.append(part if part.ndim == 3 else part[:, None, :])
+    xp = namespace(gradients[0])
+    units = xp.asarray(deviations, device=gradients[0].device)
+    sizes = [xp.sqrt(xp.sum((part * units) ** 2, axis=(1, 2))) for part in gradients]
+    lengths = np.concatenate([as_numpy(size) for size in sizes])
+    own = np.ones(len(points)) if weights is None else as_numpy(weights)
+    positive = lengths[(lengths > 0) & (own > 0)]
+    longest = LONGEST * float(np.median(positive)) if len(positive) else 0.0
+    factors = own * np.minimum(1.0, longest / np.maximum(lengths, 1e-300)) ** 2 / own.sum()
+    total: Any = 0.0
+    for part in gradients:
+        own, factors = factors[: len(part)], factors[len(part) :]
+        rows = part * xp.asarray(np.sqrt(own), device=part.device)[:, None, None]
+        rows = xp.reshape(rows, (-1, rows.shape[-1]))
+        total = total + as_numpy(xp.sum(rows**2, axis=0) if diagonal else rows.T @ rows)
+    return total

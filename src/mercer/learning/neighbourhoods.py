@@ -32,57 +32,33 @@ from mercer.runtime.threads import spans
 
 @dataclass(frozen=True)
 class Tuning:
-    """Numbers of learning from neighbourhoods.
+    """Numbers of learning from neighbourhoods."""
 
-    Parameters
-    ----------
-    sparse : float
-        Rows for each one of the sample from which it is too sparse to tell lengthscales.
-    count, size : int
-        Neighbourhoods that are learned from, and rows of each.
-    passes, iterations : int
-        Neighbours are found anew in the metric that was learned, so often; and iterations of each.
-    judges : int
-        Rows that are predicted from their neighbours.
-    first_ridge : float
-        Where the ridge begins, at most: a sample may have taken for noise what varies between its
-        rows.
-    least_ridge : float
-        The smallest ridge: below it predictions gain little (household power: 1 in 100), while
-        systems of all rows take many more iterations, or float64.
-    """
-
-    sparse: float = 10.0
-    count: int = 40
-    size: int = 200
-    passes: int = 2
-    iterations: int = 15
-    judges: int = 200
+    sparse: float = 10.0  # rows for each of a sample from which it does not tell lengthscales
+    count: int = 40  # neighbourhoods that are learned from
+    size: int = 200  # rows of each
+    passes: int = 2  # so often neighbours are found, then in the metric that was learned
+    iterations: int = 15  # of each pass
+    judges: int = 200  # rows that are predicted from their neighbours
     first_ridge: float = 1e-2
+    """Where the ridge begins, at most: a sample may have taken for noise what varies between its
+    rows."""
     least_ridge: float = 1e-3
+    """Below it predictions gain little (household power: 1 in 100), while systems of all rows take
+    many more iterations, or float64."""
 
 
 TUNING = Tuning()
 
 
 class Neighbourhoods:
-    """Rows of a large table that are learned from and judged by, each with its neighbours.
-
-    >>> from mercer.kernels import Exponential
-    >>> X = np.random.default_rng(0).uniform(size=(500, 2))
-    >>> sample = Sample.of(Exponential().points(X), np.sin(40 * X[:, 0]), None)
-    >>> around = Neighbourhoods(sample, 0, Tuning(count=4, size=30))
-    >>> [len(one) for one in around.samples(Exponential())]
-    [30, 30, 30, 30]
-    """
+    """Rows of a large table that are learned from and judged by, each with its neighbours."""
 
     def __init__(self, sample: Sample, random_state: Any, tuning: Tuning | None = None) -> None:
-        tuning = TUNING if tuning is None else tuning
-        self.sample, self.tuning = sample, tuning
-        random = np.random.default_rng(random_state)
-        rows = sample.drawn_rows(tuning.count + tuning.judges, random)
-        rows = random.permutation(rows)
-        self.anchors, self.judges = rows[: tuning.count], rows[tuning.count :]
+        self.sample, self.tuning = sample, tuning or TUNING
+        count, random = self.tuning.count, np.random.default_rng(random_state)
+        rows = random.permutation(sample.drawn_rows(count + self.tuning.judges, random))
+        self.anchors, self.judges = rows[:count], rows[count:]
         targets = as_numpy(sample.targets)
         self.mean, self.deviations = targets.mean(axis=0), targets.std(axis=0)
         self.deviations = np.where(self.deviations > 0, self.deviations, 1.0)

@@ -2,20 +2,30 @@
 
 Positive parameters move on a log scale. The entries of a linear map move as they are, in units in
 which its images vary by 1.
+
+With A = SKS + ρI, S = diag(√w), G = A⁻¹ and c = G S y, both criteria are functions of K and ρ, and
+dJ = Σ_ij P_ij dK_ij + (tr P')dρ for a matrix of weights P = S P' S:
+
+- leave-one-out misses e_i = c_i/G_ii, and J = Σ e_i²/Σw has
+  P' = G diag(v) G − ½(c uᵀG + G u cᵀ), u = 2e/(Σw·G_ii), v = 2e²/(Σw·G_ii);
+- minus the log marginal likelihood, J = ½cᵀSy + ½ log det A + ½n log 2π, has P' = ½(G − c cᵀ).
+
+A point of weight w is one whose noise has variance ρ/w. Several outputs are added up.
 """
 
 from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
-from scipy.optimize import minimize
+from scipy.optimize import Bounds, minimize
 
-from mercer.arrays import namespace
+from mercer import linalg
+from mercer.arrays import Array, namespace, to_precision
 from mercer.checks import check_count, check_positive, is_number
 from mercer.errors import NotPositiveDefiniteError
 from mercer.evaluation.expression import numbers_of
@@ -23,11 +33,13 @@ from mercer.evaluation.parameters import keeps_form, real_parameters
 from mercer.kernels.algebra import Scaled, Sum
 from mercer.kernels.base import Kernel
 from mercer.kernels.input_maps import LinearMap
-from mercer.learning.criteria import Criterion, leave_one_out, negative_log_likelihood, slopes
 from mercer.learning.fits import Sample, column_deviations
 from mercer.learning.metric import Form, Metric, blocks_of
 from mercer.learning.rounds import typical_scale
+from mercer.linalg.matrices import diagonal
+from mercer.operators import Gram
 from mercer.points import VectorPoints
+from mercer.runtime.threads import single_threaded_blas, spans
 
 REACH = math.log(1e5)
 """How far a parameter may move from where it began, on a log scale: a column that does not matter
@@ -36,6 +48,75 @@ MEMORY = 20
 """Steps that L-BFGS remembers: evaluations cost far more, and 10 take an eighth more of them."""
 TINY = 1e-30  # of the squares of targets of variance 1, beside which errors of 0 have a logarithm
 LEAST_RIDGE = 1e-10  # relative to the mean of k(x, x) and the variance of the targets
+LARGEST_RIDGE = 1e6
+STRIP = 64  # rows of a matrix that stay in a cache while they are changed
+
+
+# ---- the criteria --------------------------------------------------------------------------------
+
+Criterion = Callable[[Array, Array, Array, float, float], tuple[float, Array]]
+
+
+def leave_one_out(G: Array, c: Array, y: Array, logdet: float, total: float) -> tuple[float, Array]:
+    """The mean square of what is missed by the fit on all other points, and P'."""
+    xp = namespace(G)
+    own = diagonal(G)[:, None]
+    missed = c / own
+    u, v = 2.0 * missed / (total * own), 2.0 * xp.sum(missed**2, axis=1) / (total * own[:, 0])
+    across = c @ (G @ u).T
+    weights = (G * v) @ G - 0.5 * (across + across.T)
+    return float(xp.sum(missed**2)) / total, weights
+
+
+def negative_log_likelihood(
+    G: Array, c: Array, y: Array, logdet: float, total: float
+) -> tuple[float, Array]:
+    """−log p(y) of a Gaussian process with noise of variance ρ, and P' in place of G."""
+    outputs = y.shape[1]
+    value = float(namespace(y).sum(c * y)) + outputs * (logdet + len(y) * math.log(2.0 * math.pi))
+    for start, stop in spans(len(y), STRIP):  # without BLAS, whose threads would still wait
+        part = G[start:stop, :]
+        part *= 0.5 * outputs
+        for k in range(outputs):
+            part -= 0.5 * c[start:stop, k, None] * c[:, k]
+    return 0.5 * value, G
+
+
+class Slopes(NamedTuple):
+    """The value of a criterion, and its derivatives in ρ and in parameters of the kernel."""
+
+    value: float
+    ridge: float
+    parameters: dict[str, Any]
+
+
+def slopes(
+    criterion: Criterion,
+    kernel: Kernel,
+    sample: Sample,
+    ridge: float,
+    names: Collection[str] | None = None,
+) -> Slopes:
+    """A criterion on a sample, with its derivatives in all real parameters or in those named."""
+    gram = Gram(kernel, sample.points).astype("float64")
+    matrix, y = to_precision(gram.dense(), "float64"), sample.targets
+    xp, total, roots = namespace(matrix), float(len(sample)), None
+    if sample.weights is not None:
+        roots, total = xp.sqrt(sample.weights), float(xp.sum(sample.weights))
+        matrix, y = roots[:, None] * matrix * roots, roots[:, None] * y
+    factor = linalg.cholesky(linalg.shift_diagonal(matrix, ridge), overwrite=True)
+    logdet = factor.log_determinant()
+    inverse = factor.inverse(overwrite=True)
+    with single_threaded_blas():  # that of NumPy, while SciPy's has just ended
+        c = inverse @ y
+    value, weights = criterion(inverse, c, y, logdet, total)
+    trace = float(xp.sum(diagonal(weights)))
+    if roots is not None:
+        weights = roots[:, None] * weights * roots
+    return Slopes(value, trace, gram.parameter_gradient(weights, names=names))
+
+
+# ---- what is learned by them ---------------------------------------------------------------------
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,6 +168,7 @@ class _Descent:
     time_limit: float | None = None
     random_state: Any = 0
     callback: Callable[[int, float], Any] | None = None
+    _criterion: ClassVar[staticmethod[..., tuple[float, Array]]]
 
     def __post_init__(self) -> None:
         check_positive(self, "ridge", self.ridge)
@@ -95,10 +177,6 @@ class _Descent:
         check_count(self, "iterations", self.iterations)
         if self.time_limit is not None and not (is_number(self.time_limit) and self.time_limit > 0):
             raise ValueError(f"time_limit must be seconds > 0, or None; got {self.time_limit!r}.")
-
-    @property
-    def _criterion(self) -> Criterion:
-        raise NotImplementedError
 
     def learn(self, kernel: Kernel, X: Any, y: Any, weights: Any = None) -> LearnedParameters:
         """The kernel with the parameters for which the criterion is least near where it began."""
@@ -121,13 +199,13 @@ class _Descent:
         free = None
         if groups is not None:
             kernel, free = _mapped(kernel, sample, groups)
-        return _Search(self, self._criterion, kernel, [sample], LEAST_RIDGE, free).result()
+        return _Search(self, kernel, [sample], LEAST_RIDGE, free).result()
 
     def learn_from(
         self, kernel: Kernel, samples: Sequence[Sample], least_ridge: float = LEAST_RIDGE
     ) -> LearnedParameters:
         """The same from samples whose criteria are added up, with the kernel as it is given."""
-        return _Search(self, self._criterion, kernel, samples, least_ridge).result()
+        return _Search(self, kernel, samples, least_ridge).result()
 
 
 @dataclass(frozen=True)
@@ -172,9 +250,7 @@ class LeaveOneOut(_Descent):
     True
     """
 
-    @property
-    def _criterion(self) -> Criterion:
-        return leave_one_out
+    _criterion = staticmethod(leave_one_out)
 
 
 @dataclass(frozen=True)
@@ -197,9 +273,7 @@ class MarginalLikelihood(_Descent):
     True
     """
 
-    @property
-    def _criterion(self) -> Criterion:
-        return negative_log_likelihood
+    _criterion = staticmethod(negative_log_likelihood)
 
 
 class _Stopped(Exception):
@@ -212,38 +286,36 @@ class _Search:
     def __init__(
         self,
         settings: _Descent,
-        criterion: Criterion,
         kernel: Kernel,
         samples: Sequence[Sample],
         least_ridge: float,
-        free: np.ndarray | None = None,
+        free: np.ndarray | None = None,  # which entries of the kernel's map may move
     ) -> None:
-        self.settings, self.criterion, self.samples = settings, criterion, samples
-        self.kernel, self.started = kernel, time.perf_counter()
+        self.settings, self.kernel, self.samples = settings, kernel, samples
+        self.began, self.history = time.perf_counter(), list[float]()
         values = real_parameters(kernel)
         self.names = _learnable(kernel, values, settings.parameters)
         self.names += ["matrix"] if free is not None else []
-        self.shapes = {name: np.shape(values[name]) for name in self.names}
-        parts = [np.log(np.ravel(values[name])) for name in self.names if name != "matrix"]
-        bounds = [(at - REACH, at + REACH) for part in parts for at in part]
-        self.units = np.empty(0)  # of the entries of a map
+        self.shapes = [np.shape(values[name]) for name in self.names]
+        parts = [np.ravel(values[name]) for name in self.names]
+        numbers = np.concatenate([*parts, [settings.ridge]])
+        self.logs, self.units = np.ones(len(numbers), bool), np.ones(len(numbers))
         if free is not None:
-            deviations = column_deviations(samples[0])
-            self.units = np.tile(1.0 / np.where(deviations > 0, deviations, 1.0), len(free))
-            parts.append(np.ravel(values["matrix"]) / self.units)
-            bounds += [(None, None) if entry else (0.0, 0.0) for entry in np.ravel(free)]
-        self.start = np.concatenate([*parts, [math.log(settings.ridge)]])
-        self.bounds = [*bounds, (math.log(least_ridge), math.log(1e6))]
-        self.best = self.start, math.inf
-        self.history: list[float] = []
+            entries, deviations = slice(-1 - free.size, -1), column_deviations(samples[0])
+            self.logs[entries] = False
+            deviations = np.where(deviations > 0, deviations, 1.0)
+            self.units[entries] = np.tile(1.0 / deviations, len(free))
+        self.start = numbers / self.units
+        self.start[self.logs] = np.log(numbers[self.logs])
+        low, high = self.start - REACH, self.start + REACH
+        if free is not None:
+            low[entries], high[entries] = np.where(np.ravel(free), [[-np.inf], [np.inf]], 0.0)
+        low[-1], high[-1] = math.log(least_ridge), math.log(LARGEST_RIDGE)
+        self.bounds, self.best = Bounds(low, high), (self.start, math.inf)
 
     def result(self) -> LearnedParameters:
         message = "stopped before it converged"
-        options = {
-            "maxiter": self.settings.iterations,
-            "ftol": self.settings.tolerance,
-            "maxcor": MEMORY,
-        }
+        steps, tolerance = self.settings.iterations, self.settings.tolerance
         try:
             found = minimize(
                 self.value,
@@ -252,7 +324,7 @@ class _Search:
                 bounds=self.bounds,
                 method="L-BFGS-B",
                 callback=self.after,
-                options=options,
+                options={"maxiter": steps, "ftol": tolerance, "maxcor": MEMORY},
             )
             message = str(found.message)
         except _Stopped:
@@ -263,26 +335,23 @@ class _Search:
 
     def at(self, theta: np.ndarray) -> tuple[Kernel, float, np.ndarray]:
         """The kernel and the ridge at some place, and how fast their numbers move with it."""
-        logarithms = len(theta) - 1 - len(self.units)
-        numbers = np.exp(theta)
-        numbers[logarithms:-1] = self.units * theta[logarithms:-1]
-        rates = numbers.copy()
-        rates[logarithms:-1] = self.units
+        numbers, rates = self.units * theta, self.units.copy()
+        numbers[self.logs] = rates[self.logs] = np.exp(theta[self.logs])
+        parts = np.split(numbers, np.cumsum([math.prod(shape) for shape in self.shapes]))
         changes: dict[str, Any] = {}
-        start = 0
-        for name, shape in self.shapes.items():
-            own = numbers[start : start + math.prod(shape)].reshape(shape)
+        for name, shape, part in zip(self.names, self.shapes, parts, strict=False):
+            own = part.reshape(shape)
             changes[name] = own if own.ndim == 2 else tuple(own.tolist()) if shape else float(own)
-            start += own.size
         return self.kernel.with_(**changes), float(numbers[-1]), rates
 
     def value(self, theta: np.ndarray) -> tuple[float, np.ndarray]:
-        limit, begun = self.settings.time_limit, self.best[1] < math.inf
-        if begun and limit is not None and time.perf_counter() - self.started > limit:
+        settings, begun = self.settings, self.best[1] < math.inf
+        limit, criterion = settings.time_limit, settings._criterion
+        if begun and limit is not None and time.perf_counter() - self.began > limit:
             raise _Stopped
         try:
             kernel, ridge, rates = self.at(theta)
-            found = [slopes(self.criterion, kernel, one, ridge, self.names) for one in self.samples]
+            found = [slopes(criterion, kernel, one, ridge, self.names) for one in self.samples]
         except (NotPositiveDefiniteError, ValueError):
             return 1e25, np.zeros(len(theta))  # beyond what can be computed: the step is too long
         value, gradient = 0.0, np.zeros(len(theta))
@@ -292,7 +361,7 @@ class _Search:
             gradient += np.concatenate([*parts, [one.ridge]]) * rates
         if value < self.best[1]:
             self.best = theta.copy(), value
-        if self.criterion is leave_one_out:  # mean squares: steps and their end are relative to it
+        if criterion is leave_one_out:  # mean squares: steps and their end are relative to it
             return math.log(value + TINY), gradient / (value + TINY)
         return value, gradient
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -28,33 +28,24 @@ from mercer.learning.fits import (
     mean_square,
     splits_of,
 )
-from mercer.learning.gradients import average_outer_product
-from mercer.learning.metric import Form, Metric, blocks_of, within_blocks
+from mercer.learning.metric import Form, Metric, average_outer_product, blocks_of, within_blocks
 from mercer.operators import Gram
 from mercer.points import VectorPoints
 from mercer.runtime.budget import memory_budget
 
+# ---- numbers of the search in each round ---------------------------------------------------------
 
-@dataclass(frozen=True)
-class Tuning:
-    """Numbers of the search in each round."""
-
-    scale_step: float = math.sqrt(2.0)  # factor of the lengthscale
-    ridge_step: float = math.sqrt(10.0)
-    first_ridge: float = 1e-2  # α over the mean of k(x, x)
-    scales: tuple[int, int] = (-8, 10)  # steps from the first that may be reached
-    ridges: tuple[int, int] = (-10, 10)
-    gain: float = 0.995  # of the error, to go on: the valley of good settings is long and flat
-    patience: int = 2  # rounds without a lower error after which no other is tried
-    gradient_rows: int = 1000  # that are averaged over, at least where there are more
-    few_rows: int = 2000  # below, several splits share the decision
-    matrices: int = 4  # with an entry for each pair of rows that fits of all splits take
-    pairs: int = 400  # rows whose kernel values tell where to begin
-    typical_value: float = math.exp(-0.5)  # of half of them, relative to k(x, x)
-    halvings: int = 7  # of a range of 2¹⁶, on a log scale: to a factor of 1.1
-
-
-TUNING = Tuning()
+SCALE_STEP, RIDGE_STEP = math.sqrt(2.0), math.sqrt(10.0)  # factors of lengthscale and ridge
+FIRST_RIDGE = 1e-2  # α over the mean of k(x, x)
+REACH = (-8, 10), (-10, 10)  # steps of lengthscale and ridge from the first that may be taken
+GAIN = 0.995  # of the error, to go on: the valley of good settings is long and flat
+PATIENCE = 2  # rounds without a lower error after which no other is tried
+GRADIENT_ROWS = 1000  # that are averaged over, at least where there are more
+FEW_ROWS = 2000  # below, several splits share the decision
+MATRICES = 4  # with an entry for each pair of rows that fits of all splits take
+PAIRS = 400  # rows whose kernel values tell where to begin
+TYPICAL_VALUE = math.exp(-0.5)  # of half of them, relative to k(x, x)
+HALVINGS = 7  # of a range of 2¹⁶, on a log scale: to a factor of 1.1
 
 
 @dataclass(frozen=True, eq=False)
@@ -172,7 +163,6 @@ class GradientRounds:
     time_limit: float | None = None
     random_state: Any = 0
     callback: Callable[[int, Round], Any] | None = None
-    tuning: Tuning = field(default=TUNING, repr=False)
 
     def __post_init__(self) -> None:
         if self.rounds != 0:
@@ -198,7 +188,7 @@ class GradientRounds:
         sample = Sample.of(points, y, weights)
         rows = self.rows
         if points.home == "host":
-            rows = min(rows, max(2, math.isqrt(memory_budget() // (8 * self.tuning.matrices))))
+            rows = min(rows, max(2, math.isqrt(memory_budget() // (8 * MATRICES))))
         drawn = sample.drawn_rows(rows, random)
         sample = sample.take(drawn)
         return _Path(self, kernel, sample, drawn, random).result()
@@ -216,7 +206,6 @@ class _Path:
         random: np.random.Generator,
     ) -> None:
         self.settings, self.kernel, self.sample, self.drawn = settings, kernel, sample, drawn
-        self.tuning = settings.tuning
         self.started = time.perf_counter()
         self.fit_seconds = 0.0  # that the fits of all splits took, at most
         self.round_seconds = 0.0  # that a fit and the metric after it took, at most
@@ -224,14 +213,11 @@ class _Path:
         self.groups = blocks_of(settings.form, width)
         self.deviations = column_deviations(sample)
         self.metric = Metric.of_columns(self.deviations).normalised(self.deviations)
-        self.unit = typical_scale(kernel, self.metric, sample, self.tuning)
+        self.unit = typical_scale(kernel, self.metric, sample)
         self.predictions, self.kept_metric = np.empty((0, sample.targets.shape[1])), self.metric
-        self.splits = splits_of(len(sample), settings.held_out, self._split_count(), random)
-
-    def _split_count(self) -> int:
-        if self.settings.splits is not None:
-            return self.settings.splits
-        return 1 if len(self.sample) >= self.tuning.few_rows else 3
+        splits = settings.splits or (1 if len(sample) >= FEW_ROWS else 3)
+        self.splits = splits_of(len(sample), settings.held_out, splits, random)
+        self.parts = [(sample.take(kept), sample.take(held)) for kept, held in self.splits]
 
     @property
     def late(self) -> bool:
@@ -264,28 +250,26 @@ class _Path:
 
     def searched(self) -> list[Round]:
         """Rounds on the splits, until their held-out error no longer falls."""
-        parts = [(self.sample.take(a), self.sample.take(b)) for a, b in self.splits]
-        metrics = [self.metric] * len(parts)
+        metrics = [self.metric] * len(self.parts)
         rounds: list[Round] = []
         place, step = (0, 0), 2
         for number in range(self.settings.rounds + 1):
-            search = _Search(self, parts, metrics)
+            search = _Search(self, metrics)
             place, error = search.best(place, step)
             step = 1
             shares = np.mean([metric.shares(self.deviations) for metric in metrics], axis=0)
-            scale, alpha = self.values(place)
             seconds = time.perf_counter() - self.started
-            rounds.append(Round(scale, alpha, error, shares, seconds))
+            rounds.append(Round(*self.values(place), error, shares, seconds))
             call = self.settings.callback
             ended = bool(call(number, rounds[-1])) if call is not None else False
             least = int(np.argmin([one.error for one in rounds]))
             if least == number:
                 self.predictions, self.kept_metric = search.predictions[place], metrics[0]
-            if ended or self.late or number - least >= self.tuning.patience:
+            if ended or self.late or number - least >= PATIENCE:
                 break
             if number < self.settings.rounds:
                 begun = time.perf_counter()
-                fits = [fit for fit, *_ in search.prepared(place[0])]
+                fits = [fit for fit, _ in search.prepared(place[0])]
                 metrics = [self.next_metric(fit, rounds[-1]) for fit in fits]
                 del fits  # their matrices go before those of the next round
                 taken = (time.perf_counter() - begun) / len(metrics)
@@ -298,16 +282,15 @@ class _Path:
         A wide kernel is a constant minus something in 1/ℓ, so that the fit depends on ℓ times the
         ridge: that product stays as it is when the lengthscale is changed.
         """
-        tuning = self.tuning
-        factor = tuning.scale_step ** place[0]
-        return self.unit * factor, tuning.first_ridge * tuning.ridge_step ** place[1] / factor
+        factor = SCALE_STEP ** place[0]
+        return self.unit * factor, FIRST_RIDGE * RIDGE_STEP ** place[1] / factor
 
     def fit(self, metric: Metric, scale: float, sample: Sample) -> RidgeFit:
         return fit_of(metric.applied(self.kernel, scale), sample, self.settings.centres)
 
     def next_metric(self, fit: RidgeFit, one: Round) -> Metric:
         sample = fit.sample
-        stride = max(1, len(sample) // self.tuning.gradient_rows)
+        stride = max(1, len(sample) // GRADIENT_ROWS)
         some = sample.take(np.arange(0, len(sample), stride))  # spread over all
         product = average_outer_product(
             fit.kernel,
@@ -326,13 +309,11 @@ class _Path:
 class _Search:
     """The lengthscale and ridge with the least error on held-out rows, for given metrics."""
 
-    def __init__(
-        self, path: _Path, parts: Sequence[tuple[Sample, Sample]], metrics: Sequence[Metric]
-    ) -> None:
-        self.path, self.parts, self.metrics = path, parts, metrics
+    def __init__(self, path: _Path, metrics: Sequence[Metric]) -> None:
+        self.path, self.metrics = path, metrics
         self.known: dict[tuple[int, int], float] = {}
         self.predictions: dict[tuple[int, int], np.ndarray] = {}  # for rows that are held out
-        self.at = math.nan, []  # type: Any
+        self.power, self.fits = math.nan, list[Any]()  # the last lengthscale, and its fits
 
     def best(self, place: tuple[int, int], step: int) -> tuple[tuple[int, int], float]:
         """Walk along one axis of the grid, then the other, while the error falls markedly."""
@@ -348,7 +329,7 @@ class _Search:
             begun = place
             while not self.path.late:
                 other = (place[0] + sign * (axis == 0), place[1] + sign * (axis == 1))
-                if not self.error(other) < self.path.tuning.gain * self.error(place):
+                if not self.error(other) < GAIN * self.error(place):
                     break
                 place = other
             if place != begun:
@@ -361,42 +342,39 @@ class _Search:
         return self.known[place]
 
     def computed(self, place: tuple[int, int]) -> float:
-        tuning = self.path.tuning
-        bounds = zip(place, (tuning.scales, tuning.ridges), strict=True)
-        if not all(low <= number <= high for number, (low, high) in bounds):
+        if not all(low <= at <= high for at, (low, high) in zip(place, REACH, strict=True)):
             return math.inf
         _, alpha = self.path.values(place)
         begun = time.perf_counter()
         try:
-            values = [cross(fit.coefficients(alpha)) for fit, _, cross in self.prepared(place[0])]
+            values = [cross(fit.coefficients(alpha)) for fit, cross in self.prepared(place[0])]
         except NotPositiveDefiniteError:
             return math.inf
-        held = [rows for _, rows in self.parts]
-        errors = [mean_square(rows, own) for rows, own in zip(held, values, strict=True)]
+        pairs = zip(self.path.parts, values, strict=True)
+        errors = [mean_square(held, own) for (_, held), own in pairs]
         self.predictions[place] = np.concatenate([as_numpy(own) for own in values])
         self.path.fit_seconds = max(self.path.fit_seconds, time.perf_counter() - begun)
         return float(np.mean(errors)) if np.isfinite(errors).all() else math.inf
 
     def prepared(self, power: int) -> list[Any]:
         """Fits at a lengthscale with what predicts held-out rows; the last one's are kept."""
-        if self.at[0] != power:
-            self.at = math.nan, []  # frees the matrices of the last one
+        if self.power != power:
+            self.power, self.fits = math.nan, []  # frees the matrices of the last one
             scale, _ = self.path.values((power, 0))
-            made = []
-            for (sample, held), metric in zip(self.parts, self.metrics, strict=True):
+            for (sample, held), metric in zip(self.path.parts, self.metrics, strict=True):
                 fit = self.path.fit(metric, scale, sample)
-                made.append((fit, held, fit.predictions_at(held.points)))
-            self.at = power, made
-        return self.at[1]
+                self.fits.append((fit, fit.predictions_at(held.points)))
+            self.power = power
+        return self.fits
 
 
-def typical_scale(kernel: Kernel, metric: Metric, sample: Sample, tuning: Tuning = TUNING) -> float:
+def typical_scale(kernel: Kernel, metric: Metric, sample: Sample) -> float:
     """The factor by which distances are divided so that half of all pairs have k < e^{−½}k(x, x).
 
     Where no factor does that, as for kernels that do not decay, it is the distance that pairs in
     this metric have in the mean.
     """
-    some = sample.points.slice(0, min(len(sample), tuning.pairs))
+    some = sample.points.slice(0, min(len(sample), PAIRS))
     mean = math.sqrt(2.0 * len(metric.diagonal))
 
     def median(scale: float) -> float:
@@ -405,9 +383,9 @@ def typical_scale(kernel: Kernel, metric: Metric, sample: Sample, tuning: Tuning
         return float(np.median(pairs)) if len(pairs) else math.nan
 
     low, high = mean / 256.0, mean * 256.0
-    if not median(low) < tuning.typical_value < median(high):
+    if not median(low) < TYPICAL_VALUE < median(high):
         return mean
-    for _ in range(tuning.halvings):
+    for _ in range(HALVINGS):
         middle = math.sqrt(low * high)
-        low, high = (middle, high) if median(middle) < tuning.typical_value else (low, middle)
+        low, high = (middle, high) if median(middle) < TYPICAL_VALUE else (low, middle)
     return math.sqrt(low * high)

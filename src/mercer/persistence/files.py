@@ -155,6 +155,7 @@ def _age(texts: dict[str, str]) -> str:
 
 
 CENTRES = "X_fit_"
+WORKING = ("_problems", "_known", "_sums", "_skl")  # what a fit leaves beside what it learned
 LEFT_OUT = {"cache", "tuning"}  # computed again; numbers that only change how long a fit takes
 
 
@@ -227,15 +228,11 @@ class Writer:
             raise ModelFileError(_refusal(value, place))
         number = len(self.seen)
         self.seen[id(value)] = number, value
-        fields, learned = _parts(value)
-        return {
-            "class": name,
-            "number": number,
-            "fields": {key: self.described(part, f"{place}.{key}") for key, part in fields.items()},
-            "learned": {
-                key: self.described(part, f"{place}.{key}") for key, part in learned.items()
-            },
-        }
+        fields, learned = (
+            {key: self.described(part, f"{place}.{key}") for key, part in parts.items()}
+            for parts in _parts(value)
+        )
+        return {"class": name, "number": number, "fields": fields, "learned": learned}
 
     WAYS: ClassVar[list[tuple[Any, Callable[..., Any]]]] = [
         ((list, tuple), _list),
@@ -254,9 +251,9 @@ def _parts(value: Any) -> tuple[dict[str, Any], dict[str, Any]]:
         learned = {
             name: part
             for name, part in vars(value).items()
-            if name not in fields and not (ours and name.startswith("_"))
+            if name not in fields and not (ours and name.startswith(WORKING))
         }
-        if "function_" in learned and CENTRES in learned:
+        if CENTRES in learned and hasattr(learned.get("function_"), "centres"):
             learned[CENTRES] = None  # training rows are stored once, as those of the function
         return fields, learned
     if hasattr(value, "compact"):
@@ -376,7 +373,12 @@ GROUPS: dict[str, tuple[str, ...]] = {
     "functions": ("mercer.functions",),
     "features": ("mercer.features", "mercer.features.centres"),
     "solvers": ("mercer.solvers", "mercer.solvers.solution", "mercer.solvers.automatic"),
-    "estimators": ("mercer.estimators", "mercer.estimators.pairs"),
+    "learning": ("mercer.learning", "mercer.learning.local"),
+    "estimators": (
+        "mercer.estimators",
+        "mercer.estimators.calibration",
+        "mercer.estimators.pairs",
+    ),
     "workflow": ("mercer.workflow",),
     "sklearn": (
         "sklearn.pipeline",

@@ -16,8 +16,13 @@ def axes(ax: Any = None, size: tuple[float, float] = (6.0, 4.0)) -> Any:
     return plt.figure(figsize=size, layout="constrained").add_subplot()
 
 
-def finished(display: Any, ax: Any, *, legend: bool = False) -> Any:
-    """The display with its axes and figure as attributes, after the last touches."""
+def finished(
+    display: Any, ax: Any, x: str = "", y: str = "", title: str = "", *, legend: bool = False
+) -> Any:
+    """The display with its axes and figure as attributes, after labels and the last touches."""
+    ax.set(**{side: text for side, text in {"xlabel": x, "ylabel": y}.items() if text})
+    if title:
+        ax.set_title(title, fontsize=9)
     if legend:
         ax.legend(frameon=False, fontsize=9)
     ax.spines[["top", "right"]].set_visible(False)

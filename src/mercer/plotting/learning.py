@@ -32,10 +32,6 @@ class HistoryDisplay:
         The number of the first iteration; by default 0 for held-out rows, which are looked at
         before it, and else 1.
 
-    Attributes
-    ----------
-    ax_, figure_ : after `plot`.
-
     Examples
     --------
     >>> from mercer.solvers.solution import Solution, Status
@@ -91,7 +87,7 @@ class HistoryDisplay:
         return seconds, values
 
     def plot(self, ax: Any = None, *, against: str = "iterations") -> HistoryDisplay:
-        """Draw on `ax`, or on axes of a new figure."""
+        """Draw on `ax`, or on axes of a new figure: `ax_` and `figure_` afterwards."""
         ax = axes(ax)
         places, values = self.points(against)
         ax.plot(places, values, color=BLUE, marker=".")
@@ -99,10 +95,9 @@ class HistoryDisplay:
             ax.axvline(places[int(np.argmin(values))], color=GREY, linestyle="--")
         if (values > 0).all():
             ax.set_yscale("log")
-        ax.set_xlabel("iteration" if against == "iterations" else "seconds")
-        ax.set_ylabel(str(self.measure).replace("_", " "))
-        ax.set_title(self.solution.status.message.split(":")[0], fontsize=9)
-        return finished(self, ax)
+        x = "iteration" if against == "iterations" else "seconds"
+        said = self.solution.status.message.split(":")[0]
+        return finished(self, ax, x, str(self.measure).replace("_", " "), said)
 
 
 @dataclass(eq=False)
@@ -116,10 +111,6 @@ class RegretDisplay:
     ----------
     regret : Regret
         What is drawn.
-
-    Attributes
-    ----------
-    ax_, figure_ : after `plot`.
 
     Examples
     --------
@@ -143,7 +134,7 @@ class RegretDisplay:
         return display.plot(ax) if draw else display
 
     def plot(self, ax: Any = None) -> RegretDisplay:
-        """Draw on `ax`, or on axes of a new figure."""
+        """Draw on `ax`, or on axes of a new figure: `ax_` and `figure_` afterwards."""
         ax = axes(ax)
         drawn = self.regret
         rounds = np.arange(1, len(drawn.online) + 1)
@@ -157,9 +148,8 @@ class RegretDisplay:
         else:
             ax.set_title(drawn.reason, fontsize=9)
         ax.fill_between(rounds, drawn.best, drawn.online, color=BLUE, alpha=0.12, linewidth=0)
-        ax.set_xlabel("round")
-        ax.set_ylabel("cumulative regularised loss" if drawn.regularised else "cumulative loss")
-        return finished(self, ax, legend=True)
+        loss = "cumulative regularised loss" if drawn.regularised else "cumulative loss"
+        return finished(self, ax, "round", loss, legend=True)
 
 
 @dataclass(eq=False)
@@ -172,10 +162,6 @@ class MetricDisplay:
         As `learned_` of a fitted estimator.
     names : sequence of str, optional
         Of the columns; by default their numbers.
-
-    Attributes
-    ----------
-    axes_, figure_ : after `plot`.
 
     Examples
     --------
@@ -208,30 +194,31 @@ class MetricDisplay:
         return [str(self.names[k]) for k in np.argsort(-self.learned.importances, kind="stable")]
 
     def plot(self, axes: Any = None, *, most: int = 20) -> MetricDisplay:
-        """Draw the `most` important columns; on two axes, three for a full metric, or new ones."""
+        """Draw the `most` important columns: `axes_` and `figure_` afterwards.
+
+        On two axes, three for a full metric, or new ones.
+        """
         full = not self.learned.metric.is_diagonal
         if axes is None:
             import matplotlib.pyplot as plt
 
             figure = plt.figure(figsize=(11 if full else 8, 3.6), layout="constrained")
-            axes = [figure.add_subplot(1, 3 if full else 2, 1 + k) for k in range(3 if full else 2)]
-        self._importances(axes[0], most)
+            axes = figure.subplots(1, 3 if full else 2)
+        top = np.argsort(-self.learned.importances, kind="stable")[:most]
+        self._importances(axes[0], top[::-1])
         self._path(axes[1])
+        for ax in axes[:2]:
+            ax.spines[["top", "right"]].set_visible(False)
         if full:
-            self._matrix(axes[2], most)
-        self.axes_, self.figure_ = axes, axes[0].figure
+            self._matrix(axes[2], top)
+        self.axes_, self.figure_ = list(axes), axes[0].figure
         return self
 
-    def _top(self, most: int) -> np.ndarray:
-        return np.argsort(-self.learned.importances, kind="stable")[:most]
-
-    def _importances(self, ax: Any, most: int) -> None:
-        top = self._top(most)[::-1]
+    def _importances(self, ax: Any, top: np.ndarray) -> None:
         ax.barh(range(len(top)), self.learned.importances[top], color=BLUE)
         ax.set_yticks(range(len(top)), [str(self.names[k]) for k in top], fontsize=8)
         ax.set_xlabel("part of the metric")
         ax.set_title("which columns matter", fontsize=10, loc="left")
-        ax.spines[["top", "right"]].set_visible(False)
 
     def _path(self, ax: Any) -> None:
         errors = [one.error for one in self.learned.rounds]
@@ -242,14 +229,11 @@ class MetricDisplay:
         ax.annotate("chosen", (chosen, errors[chosen]), **place)
         ax.set_xticks(range(len(errors)))
         ax.margins(0.1, 0.15)
-        ax.set_xlabel("round")
-        ax.set_ylabel("mean square, held-out rows")
+        ax.set(xlabel="round", ylabel="mean square, held-out rows")
         ax.set_title("which rounds helped", fontsize=10, loc="left")
-        ax.spines[["top", "right"]].set_visible(False)
 
-    def _matrix(self, ax: Any, most: int) -> None:
+    def _matrix(self, ax: Any, top: np.ndarray) -> None:
         """M in units in which its diagonal adds up to 1, as the importances do."""
-        top = self._top(most)
         matrix, shares = self.learned.metric.matrix, self.learned.importances
         diagonal = np.diag(matrix)
         units = np.sqrt(shares / np.where(diagonal > 0, diagonal, 1.0))

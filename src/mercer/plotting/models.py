@@ -32,10 +32,6 @@ class ComponentsDisplay:
     y : array, optional
         Colours: numbers on a scale, or labels, which a legend names.
 
-    Attributes
-    ----------
-    ax_, figure_ : after `plot`.
-
     Examples
     --------
     >>> from mercer import KernelPCA
@@ -65,7 +61,7 @@ class ComponentsDisplay:
         return cls(values, shares, (first, second), y).plot(ax)
 
     def plot(self, ax: Any = None) -> ComponentsDisplay:
-        """Draw on `ax`, or on axes of a new figure."""
+        """Draw on `ax`, or on axes of a new figure: `ax_` and `figure_` afterwards."""
         ax = axes(ax, (5.0, 4.2))
         labels = np.asarray(0.0 if self.y is None else self.y)
         named = labels.dtype.kind not in "fiub"
@@ -75,13 +71,9 @@ class ComponentsDisplay:
         else:
             colours = {"color": BLUE} if self.y is None else {"c": labels, "cmap": "viridis"}
             ax.scatter(*self.coordinates.T, s=12, **colours)
-        names = [
-            f"component {k} ({100 * share:.1f} %)"
-            for k, share in zip(self.numbers, self.shares, strict=True)
-        ]
-        ax.set_xlabel(names[0])
-        ax.set_ylabel(names[1])
-        return finished(self, ax, legend=named)
+        pairs = zip(self.numbers, self.shares, strict=True)
+        x, y = (f"component {k} ({100 * share:.1f} %)" for k, share in pairs)
+        return finished(self, ax, x, y, legend=named)
 
 
 @dataclass(eq=False)
@@ -93,10 +85,6 @@ class ValidationDisplay:
     alphas : array
     errors : array of shape (lengthscales, alphas)
     lengthscales : array or None
-
-    Attributes
-    ----------
-    ax_, figure_ : after `plot`.
 
     Examples
     --------
@@ -129,7 +117,7 @@ class ValidationDisplay:
         return int(row), int(column)
 
     def plot(self, ax: Any = None) -> ValidationDisplay:
-        """Draw on `ax`, or on axes of a new figure; both axes are logarithmic."""
+        """Draw on `ax`, or on new axes, both logarithmic: `ax_` and `figure_` afterwards."""
         import matplotlib as mpl
 
         ax = axes(ax)
@@ -139,12 +127,9 @@ class ValidationDisplay:
             label = None if self.lengthscales is None else f"ℓ = {self.lengthscales[k]:.2g}"
             ax.loglog(self.alphas, curve, color=shade, label=label)
         ax.loglog(self.alphas[column], self.errors[row, column], "*", color=RED, markersize=13)
-        ax.set_xlabel("alpha")
-        ax.set_ylabel("leave-one-out mean squared error")
-        done: ValidationDisplay = finished(self, ax)
         if self.lengthscales is not None:
             ax.legend(frameon=False, fontsize=8, loc="center left", bbox_to_anchor=(1.0, 0.5))
-        return done
+        return finished(self, ax, "alpha", "leave-one-out mean squared error")
 
 
 @dataclass(eq=False)
@@ -159,10 +144,6 @@ class FittedFunctionDisplay:
     label : str
         What the band is.
     data : pair of arrays or None
-
-    Attributes
-    ----------
-    ax_, figure_ : after `plot`.
 
     Examples
     --------
@@ -219,7 +200,7 @@ class FittedFunctionDisplay:
         return cls(grid[:, 0], values, lower, upper, label, data).plot(ax)
 
     def plot(self, ax: Any = None) -> FittedFunctionDisplay:
-        """Draw on `ax`, or on axes of a new figure."""
+        """Draw on `ax`, or on axes of a new figure: `ax_` and `figure_` afterwards."""
         ax = axes(ax)
         if self.data is not None:
             ax.plot(*self.data, ".", color=GREY, markersize=4, label="data")
@@ -229,8 +210,7 @@ class FittedFunctionDisplay:
                 label=self.label,
             )  # fmt: skip
         ax.plot(self.places, self.values, color=BLUE, label="f")
-        ax.set_xlabel("x")
-        return finished(self, ax, legend=True)
+        return finished(self, ax, "x", legend=True)
 
 
 def _band(
@@ -273,10 +253,6 @@ class SupportVectorsDisplay:
     support : array
         Row numbers of the support vectors.
 
-    Attributes
-    ----------
-    ax_, figure_ : after `plot`.
-
     Examples
     --------
     >>> from mercer import SVC
@@ -317,7 +293,7 @@ class SupportVectorsDisplay:
         return cls(left, right, levels, rows, labels, np.asarray(estimator.support_)).plot(ax)
 
     def plot(self, ax: Any = None) -> SupportVectorsDisplay:
-        """Draw on `ax`, or on axes of a new figure."""
+        """Draw on `ax`, or on axes of a new figure: `ax_` and `figure_` afterwards."""
         ax = axes(ax, (5.0, 4.2))
         place = self.horizontal, self.vertical, self.levels
         most = float(np.abs(self.levels).max())
@@ -329,5 +305,5 @@ class SupportVectorsDisplay:
         for label, colour in zip(np.unique(self.y), (RED, BLUE), strict=True):
             ax.plot(*self.X[self.y == label].T, ".", color=colour, markersize=5)
         ax.plot(*self.X[self.support].T, "o", mfc="none", mec="black", markersize=7, mew=0.7)
-        ax.set_title(f"{len(self.support)} support vectors of {len(self.X)} points", fontsize=9)
-        return finished(self, ax)
+        title = f"{len(self.support)} support vectors of {len(self.X)} points"
+        return finished(self, ax, title=title)

@@ -25,10 +25,6 @@ class GramDisplay:
     matrix : array of shape (n, n)
     title : str
 
-    Attributes
-    ----------
-    ax_, figure_ : after `plot`.
-
     Examples
     --------
     >>> from mercer.kernels import Gaussian
@@ -54,14 +50,11 @@ class GramDisplay:
         return display.plot(ax) if draw else display
 
     def plot(self, ax: Any = None) -> GramDisplay:
-        """Draw on `ax`, or on axes of a new figure."""
+        """Draw on `ax`, or on axes of a new figure: `ax_` and `figure_` afterwards."""
         ax = axes(ax, (5.0, 4.2))
         image = ax.imshow(self.matrix, cmap="viridis", interpolation="nearest")
         ax.figure.colorbar(image, ax=ax, label="k(x, y)")
-        ax.set_title(self.title, fontsize=9)
-        ax.set_xlabel("point")
-        ax.set_ylabel("point")
-        return finished(self, ax)
+        return finished(self, ax, "point", "point", self.title)
 
 
 @dataclass(eq=False)
@@ -72,10 +65,6 @@ class SpectrumDisplay:
     ----------
     decomposition : MercerDecomposition
         As made by `kernel.mercer(measure)` or `kernel.mercer(X)`.
-
-    Attributes
-    ----------
-    ax_, figure_ : after `plot`.
 
     Examples
     --------
@@ -107,7 +96,7 @@ class SpectrumDisplay:
         return numbers, values[middle] * (numbers / numbers[middle]) ** -power
 
     def plot(self, ax: Any = None) -> SpectrumDisplay:
-        """Draw on `ax`, or on axes of a new figure; both axes are logarithmic."""
+        """Draw on `ax`, or on new axes, both logarithmic: `ax_` and `figure_` afterwards."""
         ax = axes(ax)
         spectrum = self.decomposition
         numbers = np.arange(1, len(spectrum.eigenvalues) + 1)
@@ -116,10 +105,7 @@ class SpectrumDisplay:
         if line is not None:
             label = f"i^(−{spectrum.predicted_decay():g}), by the Sobolev order"
             ax.loglog(*line, "--", color=RED, label=label)
-        ax.set_xlabel("number")
-        ax.set_ylabel("eigenvalue")
-        ax.set_title(repr(spectrum.kernel), fontsize=9)
-        return finished(self, ax, legend=True)
+        return finished(self, ax, "number", "eigenvalue", repr(spectrum.kernel), legend=True)
 
 
 @dataclass(eq=False)
@@ -131,10 +117,6 @@ class EigenfunctionsDisplay:
     decomposition : MercerDecomposition
     numbers : list of int, optional
         Which ones, from 0; the first four by default.
-
-    Attributes
-    ----------
-    ax_, figure_ : after `plot`.
 
     Examples
     --------
@@ -163,13 +145,11 @@ class EigenfunctionsDisplay:
         return self.decomposition.functions(column)[:, list(self.numbers)]
 
     def plot(self, places: Any, ax: Any = None) -> EigenfunctionsDisplay:
-        """Draw over these places on `ax`, or on axes of a new figure."""
+        """Draw over these places on `ax`, or on new axes: `ax_` and `figure_` afterwards."""
         ax = axes(ax)
         shades = np.linspace(1.0, 0.35, len(self.numbers))
         for number, column, shade in zip(self.numbers, self.values(places).T, shades, strict=True):
             size = self.decomposition.eigenvalues[number]
             ax.plot(places, column, color=BLUE, alpha=shade, label=f"φ_{number}, λ = {size:.2g}")
         ax.axhline(0.0, color=GREY, linewidth=0.6)
-        ax.set_xlabel("x")
-        ax.set_title(repr(self.decomposition.kernel), fontsize=9)
-        return finished(self, ax, legend=True)
+        return finished(self, ax, "x", title=repr(self.decomposition.kernel), legend=True)

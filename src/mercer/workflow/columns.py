@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
-from typing import Any, Protocol, Self
+from typing import Any, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator, TransformerMixin
@@ -68,16 +68,6 @@ def _array(values: Any) -> np.ndarray:
 # ---- one column ----------------------------------------------------------------------------------
 
 
-class Column(Protocol):
-    """A column that was learned: new columns of numbers, and their names."""
-
-    def encoded(self, values: Any, name: str) -> list[np.ndarray]:
-        """Columns of numbers."""
-
-    def names(self, name: str) -> list[str]:
-        """Their names."""
-
-
 @dataclass(frozen=True)
 class NumberColumn:
     """A number, standardised or by its place among the training values; whether it is missing.
@@ -92,11 +82,8 @@ class NumberColumn:
     may_miss: bool
 
     def encoded(self, values: Any, name: str) -> list[np.ndarray]:
-        if self.rank:
-            places = self.learned.encoded(values, name, "%")
-            columns = [(places - 0.5) / UNIFORM_DEVIATION]
-        else:
-            columns = [self.learned.encoded(values, name, "")]
+        own = self.learned.encoded(values, name, "%" if self.rank else "")
+        columns = [(own - 0.5) / UNIFORM_DEVIATION if self.rank else own]
         return [*columns, self.learned.encoded(values, name, "?")] if self.may_miss else columns
 
     def names(self, name: str) -> list[str]:
@@ -105,7 +92,7 @@ class NumberColumn:
 
 
 @dataclass(frozen=True)
-class DateColumn:
+class DateColumn(NumberColumn):
     """A date: when it is, and its place in the year, the week and the day, on circles.
 
     >>> days = np.arange("2024-01-01", "2025-12-31", dtype="datetime64[D]")
@@ -114,22 +101,18 @@ class DateColumn:
     True
     """
 
-    learned: Numbers
-    rank: bool
-    may_miss: bool
     periods: tuple[str, ...]
 
     def encoded(self, values: Any, name: str) -> list[np.ndarray]:
-        columns = NumberColumn(self.learned, self.rank, self.may_miss).encoded(values, name)
+        columns = super().encoded(values, name)
         for period in self.periods:
             angle = 2.0 * np.pi * self.learned.encoded(values, name, f"@{period}")
             columns += [np.cos(angle), np.sin(angle)]
         return columns
 
     def names(self, name: str) -> list[str]:
-        own = NumberColumn(self.learned, self.rank, self.may_miss).names(name)
         parts = [f"{side}({name}@{p})" for p in self.periods for side in ("cos", "sin")]
-        return own + parts
+        return super().names(name) + parts
 
 
 @dataclass(frozen=True)
@@ -173,6 +156,10 @@ class TextColumn:
 
     def names(self, name: str) -> list[str]:
         return [f"{name}~{i}" for i in range(len(self.components))]
+
+
+Column = NumberColumn | CategoryColumn | TextColumn
+"""What was learned of a column: it encodes one as columns of numbers, and names them."""
 
 
 def _texts(values: Any) -> list[str]:
@@ -238,16 +225,13 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         return self
 
     def _learned(self, values: Any, name: str) -> Column | None:
-        kind = kind_of(values)
-        rank = self.numbers == "rank"
+        kind, rank = kind_of(values), self.numbers == "rank"
         if kind == "key":
             return None
         if kind in ("number", "date"):
             read = numbers(values, name)
-            missing = bool(np.isnan(read).any())
-            if kind == "number":
-                return NumberColumn(Numbers.learned(values, name), rank, missing)
-            return DateColumn(Numbers.learned(values, name), rank, missing, cycles(read))
+            known = Numbers.learned(values, name), rank, bool(np.isnan(read).any())
+            return NumberColumn(*known) if kind == "number" else DateColumn(*known, cycles(read))
         if kind == "category":
             categories = Categories.learned(values, name)
             return CategoryColumn(categories.values[: self.max_categories])
@@ -294,19 +278,15 @@ def summarised(table: Mapping[str, Any], names: Sequence[str]) -> list[dict[str,
         summary: dict[str, Any] = {"name": name, "kind": kind}
         if kind in ("number", "date"):
             read = numbers(table[name], name)
-            present = read[~np.isnan(read)]
+            present, places = read[~np.isnan(read)], [0.0, 0.05, 0.25, 0.5, 0.75, 0.95, 1.0]
             summary["missing"] = float(np.isnan(read).mean())
-            summary["quantiles"] = (
-                np.quantile(present, [0.0, 0.05, 0.25, 0.5, 0.75, 0.95, 1.0]).tolist()
-                if len(present)
-                else []
-            )
+            summary["quantiles"] = np.quantile(present, places).tolist() if len(present) else []
         else:
             read_values = categories(table[name])
             summary["missing"] = sum(v is None for v in read_values) / max(1, len(read_values))
             learned = Categories.learned(table[name], name)
             summary["distinct"] = len(learned.values)
-            most = zip(learned.values, learned.shares, strict=True)
-            summary["frequent"] = [[str(value)[:40], share] for value, share in list(most)[:5]]
+            most = list(zip(learned.values, learned.shares, strict=True))[:5]
+            summary["frequent"] = [[str(value)[:40], share] for value, share in most]
         summaries.append(summary)
     return summaries

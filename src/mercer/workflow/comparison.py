@@ -4,31 +4,36 @@ from __future__ import annotations
 
 import time
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from sklearn.dummy import DummyClassifier, DummyRegressor
+from sklearn.compose import TransformedTargetRegressor
 from sklearn.ensemble import (
     HistGradientBoostingClassifier,
     HistGradientBoostingRegressor,
     RandomForestClassifier,
     RandomForestRegressor,
 )
-from sklearn.linear_model import LogisticRegression, RidgeCV
 from sklearn.model_selection import KFold, StratifiedKFold
+from sklearn.preprocessing import StandardScaler
 
 from mercer.checks import check_count
-from mercer.estimators import SVC, KernelLogisticRegression, KernelRegressor, KernelRidge
+from mercer.estimators import (
+    SVC,
+    KernelLogisticRegression,
+    KernelRegressor,
+    KernelRidge,
+    KernelRidgeClassifier,
+)
 from mercer.structured.encodings import column_names
 from mercer.workflow.columns import TableEncoder, as_table, take_rows
 from mercer.workflow.fitting import tune
-from mercer.workflow.search import FAMILIES, Limit, Search, Trial
+from mercer.workflow.search import FAMILIES, Limit, Search
 from mercer.workflow.targets import Target, read_target
 
 MOST_ROWS = 5000  # of a fold that kernels of one family are fitted to
-Predict = Callable[[Any, Target, Any, float], np.ndarray]
 
 
 @dataclass(frozen=True, eq=False)
@@ -110,7 +115,7 @@ def compare(
     splits = folder(folds, shuffle=True, random_state=random_state).split(goal.values, goal.values)
     for fold, (train, test) in enumerate(splits):
         parts = take_rows(columns, train), take_rows(columns, test)
-        for i, (name, predict) in enumerate(models.items()):
+        for i, (name, model) in enumerate(models.items()):
             if limit.stopped and np.isfinite(errors).any():
                 break
             if notify is not None:
@@ -118,7 +123,7 @@ def compare(
             start = time.perf_counter()
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
-                predicted = predict(parts[0], goal.take(train), parts[1], share)
+                predicted = _predicted(model, parts[0], goal.take(train), parts[1], share)
             errors[i, fold] = next(iter(goal.take(test).scores(predicted).values()))
             seconds[i] += time.perf_counter() - start
     folds_used, order = _ranking(errors)
@@ -146,81 +151,56 @@ def _check_folds(goal: Target, folds: int) -> None:
         raise ValueError(f"folds must be {wanted}; got {folds:,}.")
 
 
-def _models(goal: Target) -> Mapping[str, Predict]:
-    """The models by name: functions of training columns, targets, and test columns."""
+def _models(goal: Target) -> dict[str, Any]:
+    """The models by name: None is `mercer.fit`; pairs are a family of kernels and a loss."""
     numbers = goal.classes is None
-    linear = RidgeCV(np.logspace(-3, 3, 7)) if numbers else LogisticRegression(max_iter=300)
     boosted = HistGradientBoostingRegressor if numbers else HistGradientBoostingClassifier
     forest = RandomForestRegressor if numbers else RandomForestClassifier
-    constant = DummyRegressor() if numbers else DummyClassifier(strategy="most_frequent")
-    models: dict[str, Predict] = {"mercer.fit": _by_fit}
-    for family in FAMILIES:
-        models[f"{family} kernel"] = _by_kernel(family, _squares)
-    if numbers:
-        models["Laplacian kernel, absolute loss"] = _by_kernel("Laplacian", _absolute)
-    else:
-        models["Laplacian kernel, logistic loss"] = _by_kernel("Laplacian", _logistic)
-        models["Laplacian kernel, hinge loss"] = _by_kernel("Laplacian", _hinge)
+    baselines = goal.baselines()
+    models: dict[str, Any] = {"mercer.fit": None}
+    models |= {f"{family} kernel": (family, "square") for family in FAMILIES}
+    for loss in ("absolute",) if numbers else ("logistic", "hinge"):
+        models[f"Laplacian kernel, {loss} loss"] = "Laplacian", loss
     return models | {
-        "linear model": _by_sklearn(linear),
-        "boosted trees": _by_sklearn(boosted(random_state=0)),
-        "random forest": _by_sklearn(forest(random_state=0)),
-        "constant": _by_sklearn(constant),
+        "linear model": baselines["linear model"],
+        "boosted trees": boosted(random_state=0),
+        "random forest": forest(random_state=0),
+        "constant": baselines["constant"],
     }
 
 
-def _by_fit(training: Any, known: Target, testing: Any, seconds: float) -> np.ndarray:
-    model = tune(training, known.values, task=known.task, time_limit=max(2.0, 2.0 * seconds))
-    return np.asarray(model.predict(testing))
-
-
-def _by_sklearn(model: Any) -> Predict:
-    def predict(training: Any, known: Target, testing: Any, seconds: float) -> np.ndarray:
-        encoder = TableEncoder().fit(training)
-        fitted = model.fit(encoder.transform(training), known.values)
-        return np.asarray(fitted.predict(encoder.transform(testing)))
-
-    return predict
-
-
-def _by_kernel(family: str, finish: Any) -> Predict:
-    """One family of kernels with the same lengthscale in all columns, and a loss."""
-
-    def predict(training: Any, known: Target, testing: Any, seconds: float) -> np.ndarray:
+def _predicted(
+    model: Any, training: Any, known: Target, testing: Any, seconds: float
+) -> np.ndarray:
+    """What a model of training columns says of others, after a search in about so many seconds."""
+    if model is None:
+        limit = max(2.0, 2.0 * seconds)
+        return tune(training, known.values, task=known.task, time_limit=limit).predict(testing)
+    if isinstance(model, tuple):
         few = slice(0, MOST_ROWS)
         training, known = take_rows(training, few), known.take(few)
-        encoder = TableEncoder().fit(training)
-        Z, Z_test = encoder.transform(training), encoder.transform(testing)
-        loss = None if known.classes is None else known.loss
-        search = Search(
-            {"standard": Z}, known.for_squares(), Limit(seconds), families=(family,), loss=loss
-        )
-        return np.asarray(finish(search.screened(), Z, known, Z_test))
-
-    return predict
+    encoder = TableEncoder().fit(training)
+    Z = encoder.transform(training)
+    if isinstance(model, tuple):
+        family, loss = model
+        model = _with_kernel(family, loss, Z, known, Limit(seconds))
+    return model.fit(Z, known.values).predict(encoder.transform(testing))
 
 
-def _squares(trial: Trial, Z: np.ndarray, known: Target, Z_test: np.ndarray) -> np.ndarray:
-    targets = known.values if known.classes is None else known.for_squares()
-    model = KernelRidge(trial.alpha, kernel=trial.kernel, fit_intercept=True).fit(Z, targets)
-    values = model.predict(Z_test)
-    if known.classes is None:
-        return values
-    return known.classes[values.argmax(axis=1) if values.ndim == 2 else 1 * (values > 0)]
-
-
-def _absolute(trial: Trial, Z: np.ndarray, known: Target, Z_test: np.ndarray) -> np.ndarray:
-    centre, scale = known.values.mean(), known.values.std()
-    model = KernelRegressor("absolute_error", trial.alpha / len(Z), kernel=trial.kernel, tol=1e-3)
-    return centre + scale * model.fit(Z, (known.values - centre) / scale).predict(Z_test)
-
-
-def _logistic(trial: Trial, Z: np.ndarray, known: Target, Z_test: np.ndarray) -> np.ndarray:
-    strength = min(6.0 / trial.alpha, 1e4)
-    model = KernelLogisticRegression(strength, kernel=trial.kernel, tol=1e-3)
-    return model.fit(Z, known.values).predict(Z_test)
-
-
-def _hinge(trial: Trial, Z: np.ndarray, known: Target, Z_test: np.ndarray) -> np.ndarray:
-    model = SVC(C=min(1.0 / trial.alpha, 1e3), kernel=trial.kernel)
-    return model.fit(Z, known.values).predict(Z_test)
+def _with_kernel(family: str, loss: str, Z: np.ndarray, known: Target, limit: Limit) -> Any:
+    """The estimator of a loss with a kernel that has the same lengthscale in all columns."""
+    of_left_out = None if known.classes is None else known.loss
+    search = Search(
+        {"standard": Z}, known.for_squares(), limit, families=(family,), loss=of_left_out
+    )
+    trial = search.screened()
+    kernel, alpha = trial.kernel, trial.alpha
+    if loss == "hinge":
+        return SVC(C=min(1.0 / alpha, 1e3), kernel=kernel)
+    if loss == "logistic":
+        return KernelLogisticRegression(min(6.0 / alpha, 1e4), kernel=kernel, tol=1e-3)
+    if loss == "absolute":
+        model = KernelRegressor("absolute_error", alpha / len(Z), kernel=kernel, tol=1e-3)
+        return TransformedTargetRegressor(model, transformer=StandardScaler())
+    ridge = KernelRidge if known.classes is None else KernelRidgeClassifier
+    return ridge(alpha, kernel=kernel, fit_intercept=True)

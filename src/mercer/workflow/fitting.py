@@ -6,12 +6,12 @@ import hashlib
 import time
 import warnings
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from sklearn.base import clone
-from sklearn.linear_model import LogisticRegression, RidgeCV
 from sklearn.model_selection import train_test_split
 
 from mercer.checks import check_between, check_positive
@@ -190,35 +190,41 @@ def tune(
 
 def _fitted(table: Any, goal: Target, plan: Plan) -> FittedModel:
     """Divide, choose, fit, test, fit again, and record it."""
-    clock = Clock()
+    laps, began = dict[str, float](), time.perf_counter()
+
+    def lap(name: str) -> float:
+        """The seconds since the last lap, which are kept under a name."""
+        laps[name] = time.perf_counter() - began - sum(laps.values())
+        return laps[name]
+
     seen, hidden = _divided(goal, plan)
     known, training = goal.take(seen), take_rows(table, seen)
     tested, testing = goal.take(hidden), take_rows(table, hidden)
     choice = _remembered(plan, goal, lambda: choose(training, known, plan))
-    clock.lap("choosing")
+    lap("choosing")
     plan.report("fitting", 0.55)
     fitted, rows = seen[: choice.fitted_rows], np.arange(len(goal.values))
     if len(fitted) < len(seen):
         rows = np.sort(np.concatenate([fitted, hidden]))
         training, known = take_rows(table, fitted), goal.take(fitted)
     encoder = TableEncoder(numbers=choice.numbers).fit(training)
-    draft = FittedModel([("columns", encoder), ("model", choice.estimator)])
-    test = Test(draft, training, known, testing, tested, plan)
+    Z, Z_test = encoder.transform(training), encoder.transform(testing)
+    test = Test(choice.estimator, Z, known, Z_test, tested)
     first = test.fitted(slice(None))
-    last = clock.lap("fitting to the rows that are not held out")
+    last = lap("fitting to the rows that are not held out")
     last *= (len(rows) / len(fitted)) ** 3  # what the fit to all rows will take, at most
     plan.report("testing", 0.7)
-    predicted = first.predict(testing)
-    probabilities = first.predict_proba(testing) if goal.classes is not None else None
+    predicted = first.predict(Z_test)
+    probabilities = first.predict_proba(Z_test) if goal.classes is not None else None
     scores = {"mercer": tested.scores(predicted, probabilities), **test.baselines()}
-    curve = test.curve(plan.limit.left - last)
+    curve = test.curve(plan.limit.within(plan.limit.left - last))
     curve.append([len(fitted), next(iter(scores["mercer"].values()))])
-    clock.lap("testing, and the learning curve")
+    lap("testing, and the learning curve")
     plan.report("fitting to all rows", 0.8)
     if len(rows) < len(goal.values):
         table, goal = take_rows(table, rows), goal.take(rows)
     final = _final(choice, table, goal, plan)
-    clock.lap("fitting to all rows")
+    lap("fitting to all rows")
     final.record_ = Record(
         target=goal.name,
         task=goal.task,
@@ -235,28 +241,13 @@ def _fitted(table: Any, goal: Target, plan: Plan) -> FittedModel:
         learning_curve=curve,
         importance=_importance(final, take_rows(table, slice(0, SLOPES_AT))),
         figures=_figures(final, choice, scores["mercer"], goal.classes),
-        seconds=clock.laps,
+        seconds=laps,
         code=code_of(final, goal.name),
         notes=_notes(plan, final, len(rows), len(seen) + len(hidden)),
         version=__version__,
     )
     plan.report("done", 1.0)
     return final
-
-
-class Clock:
-    """The seconds that each part took."""
-
-    def __init__(self) -> None:
-        self.laps: dict[str, float] = {}
-        self.last = time.perf_counter()
-
-    def lap(self, name: str) -> float:
-        """Record the seconds since the last lap under a name."""
-        now = time.perf_counter()
-        self.laps[name] = now - self.last
-        self.last = now
-        return self.laps[name]
 
 
 def _divided(goal: Target, plan: Plan) -> tuple[np.ndarray, np.ndarray]:
@@ -315,27 +306,24 @@ def _quietly(model: Any, Z: np.ndarray, y: np.ndarray) -> Any:
 # ---- the test ------------------------------------------------------------------------------------
 
 
+@dataclass(frozen=True, eq=False)
 class Test:
     """Fits to rows that are not held out, and their errors on those that are."""
 
-    def __init__(
-        self, draft: FittedModel, training: Any, known: Target, testing: Any, tested: Target,
-        plan: Plan,
-    ) -> None:  # fmt: skip
-        self.draft, self.plan = draft, plan
-        self.known, self.tested = known, tested
-        self.encoder = draft.steps[0][1]
-        self.Z, self.Z_test = self.encoder.transform(training), self.encoder.transform(testing)
+    estimator: Any
+    Z: np.ndarray
+    known: Target
+    Z_test: np.ndarray
+    tested: Target
 
-    def fitted(self, rows: slice) -> FittedModel:
-        """The draft, fitted to some rows."""
-        model = _quietly(clone(self.draft.steps[-1][1]), self.Z[rows], self.known.values[rows])
-        return FittedModel([("columns", self.encoder), ("model", model)])
+    def fitted(self, rows: slice) -> Any:
+        """The estimator, fitted to some rows."""
+        return _quietly(clone(self.estimator), self.Z[rows], self.known.values[rows])
 
-    def curve(self, seconds: float) -> list[Any]:
+    def curve(self, limit: Limit) -> list[Any]:
         """Numbers of rows and errors of fits to them, while time lasts."""
         points: list[Any] = []
-        limit, lasted = self.plan.limit.within(seconds), 0.0
+        lasted = 0.0
         for share in CURVE:
             rows = slice(0, round(share * min(len(self.known.values), CURVE_ROWS)))
             part = self.known.take(rows)
@@ -344,7 +332,7 @@ class Test:
             if limit.left <= 8.0 * lasted:  # twice the rows take eight times as long
                 break
             spent = limit.spent
-            predicted = self.fitted(rows).model_.predict(self.Z_test)
+            predicted = self.fitted(rows).predict(self.Z_test)
             points.append([len(part.values), next(iter(self.tested.scores(predicted).values()))])
             lasted = limit.spent - spent
         return points
@@ -352,23 +340,17 @@ class Test:
     def baselines(self) -> dict[str, dict[str, float]]:
         """The errors of a linear model and of a constant."""
         few = slice(0, min(BASELINE_ROWS, BASELINE_VALUES // self.Z.shape[1]))
-        known = self.known
-        Z, y = self.Z[few], known.values[few]
-        if known.classes is None:
-            linear = RidgeCV(np.logspace(-3, 3, 7)).fit(Z, y).predict(self.Z_test)
-            constant = np.full(len(self.Z_test), known.values.mean())
-            both = {"linear model": linear, "constant": constant}
-            return {name: self.tested.scores(values) for name, values in both.items()}
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            model = LogisticRegression(max_iter=300).fit(Z, y)
-        shares = np.bincount(known.codes, minlength=len(known.classes)) / len(known.codes)
-        often = np.full(len(self.Z_test), known.classes[int(np.argmax(shares))])
-        stated = probabilities_of(model, self.Z_test, known)
-        return {
-            "linear model": self.tested.scores(model.predict(self.Z_test), stated),
-            "constant": self.tested.scores(often, np.tile(shares, (len(self.Z_test), 1))),
-        }
+        scores, known = {}, self.known
+        for name, model in known.baselines().items():
+            rows = slice(None) if name == "constant" else few
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                model.fit(self.Z[rows], known.values[rows])
+            stated = None
+            if known.classes is not None:
+                stated = probabilities_of(model, self.Z_test, known)
+            scores[name] = self.tested.scores(model.predict(self.Z_test), stated)
+        return scores
 
 
 # ---- the description of the model ----------------------------------------------------------------

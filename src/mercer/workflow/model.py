@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from dataclasses import dataclass, field
 from html import escape
 from pathlib import Path
@@ -255,11 +256,5 @@ def _wrapped(text: str) -> str:
         return text
     head, _, rest = text.partition("[")
     inner, _, tail = rest.rpartition("]")
-    lines, line = [], ""
-    for item in inner.split(", "):
-        if len(line) + len(item) > CODE_WIDTH - 8:
-            lines.append(line.rstrip())
-            line = ""
-        line += f"{item}, "
-    lines.append(line.rstrip(", "))
+    lines = textwrap.wrap(inner, CODE_WIDTH - 4, break_long_words=False, break_on_hyphens=False)
     return f"{head}[\n    " + "\n    ".join(lines) + f"\n]{tail}"

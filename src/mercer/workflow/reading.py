@@ -17,7 +17,8 @@ from mercer.checks import check_count
 READ_ROWS = 65_536
 TEXTS = (".csv", ".tsv", ".txt")
 ARROW = (".feather", ".arrow", ".ipc")
-ENDINGS = (*TEXTS, ".parquet", *ARROW, ".npz")
+BLOCKS = (".parquet", *ARROW)
+ENDINGS = (*TEXTS, *BLOCKS, ".npz")
 
 
 class TableError(ValueError):
@@ -65,11 +66,12 @@ def read_table(source: Any, columns: Sequence[str] | None = None) -> Any:
         raise TableError(f"{path} cannot be read: {_first_line(refusal)}") from None
 
 
-def _check(path: Path) -> None:
-    if path.suffix not in ENDINGS:
+def _check(path: Path, endings: Sequence[str] = ENDINGS) -> None:
+    if path.suffix not in endings:
+        what = "a table" if endings is ENDINGS else "a table that is read in blocks"
         raise TableError(
-            f"{path} ends in {path.suffix!r}; a table is a file that ends in one of "
-            f"{', '.join(ENDINGS)}."
+            f"{path} ends in {path.suffix!r}; {what} is a file that ends in one of "
+            f"{', '.join(endings)}."
         )
     if not path.is_file():
         raise TableError(f"there is no file {path}.")
@@ -176,20 +178,20 @@ class TableBlocks:
 
     def __post_init__(self) -> None:
         check_count(self, "rows", self.rows)
-        _check(Path(self.path))
+        _check(Path(self.path), BLOCKS)
 
     def __iter__(self) -> Iterator[np.ndarray]:
-        pl, path = _polars(), Path(self.path)
-        lazy = pl.scan_parquet(path) if path.suffix == ".parquet" else pl.scan_ipc(path)
+        rows = self._scanned().select(list(self.columns))
         for start in range(0, len(self), self.rows):
-            block = lazy.select(list(self.columns)).slice(start, self.rows).collect()
-            yield block.to_numpy().astype(np.float64)
+            yield rows.slice(start, self.rows).collect().to_numpy().astype(np.float64)
 
     def __len__(self) -> int:
         """The number of rows in the file."""
+        return int(self._scanned().select(_polars().len()).collect().item())
+
+    def _scanned(self) -> Any:
         pl, path = _polars(), Path(self.path)
-        lazy = pl.scan_parquet(path) if path.suffix == ".parquet" else pl.scan_ipc(path)
-        return int(lazy.select(pl.len()).collect().item())
+        return pl.scan_parquet(path) if path.suffix == ".parquet" else pl.scan_ipc(path)
 
     def column(self, name: str) -> np.ndarray:
         """One column as a whole, as the target."""

@@ -29,43 +29,19 @@ FAMILIES: dict[str, Callable[[Any], Kernel]] = {
 }
 
 
-@dataclass(frozen=True)
-class Tuning:
-    """Sizes of the search for a kernel.
-
-    Parameters
-    ----------
-    screened, refined, confirmed : int
-        Rows of the three stages.
-    factors : tuple of float
-        Lengthscales in units of the median distance, the likeliest first.
-    rounds : int
-        Rounds in which columns get new lengthscales.
-    slopes_at : int
-        Points at which slopes and distances are computed.
-    least_share : float
-        Least weight of a column, relative to the mean.
-    """
-
-    screened: int = 500
-    refined: int = 1200
-    confirmed: int = 3000
-    factors: tuple[float, ...] = (1.0, 2.0, 0.5, 4.0)
-    rounds: int = 5
-    slopes_at: int = 400
-    least_share: float = 1e-2
-
-
-TUNING = Tuning()
+SCREENED, REFINED, CONFIRMED = 500, 1200, 3000  # rows of the three stages
+FACTORS = (1.0, 2.0, 0.5, 4.0)  # lengthscales in median distances, the likeliest first
+ROUNDS = 5  # in which columns get new lengthscales
+SLOPES_AT = 400  # points at which slopes and distances are computed
+LEAST_SHARE = 1e-2  # of a column, relative to the mean
 
 
 class Limit:
-    """A limit of time that can also be ended by hand."""
+    """A limit of time that can also be ended by hand; a part of a `whole` ends with it."""
 
-    def __init__(self, seconds: float) -> None:
+    def __init__(self, seconds: float, whole: Limit | None = None) -> None:
         self.began = time.monotonic()
-        self.seconds = seconds
-        self.stopped = False
+        self.seconds, self.whole, self.stopped = seconds, whole, False
 
     @property
     def spent(self) -> float:
@@ -73,7 +49,8 @@ class Limit:
 
     @property
     def left(self) -> float:
-        return 0.0 if self.stopped else max(self.seconds - self.spent, 0.0)
+        own = 0.0 if self.stopped else max(self.seconds - self.spent, 0.0)
+        return own if self.whole is None else min(own, self.whole.left)
 
     @property
     def done(self) -> float:
@@ -85,22 +62,12 @@ class Limit:
         self.stopped = True
 
     def share(self, part: float) -> Limit:
-        """A part of what is left, as a limit of its own; stopping this one stops that."""
+        """A part of what is left, as a limit of its own."""
         return self.within(self.left * part)
 
     def within(self, seconds: float) -> Limit:
         """So many seconds of what is left, as a limit of its own."""
-        return _Share(self, seconds)
-
-
-class _Share(Limit):
-    def __init__(self, whole: Limit, seconds: float) -> None:
-        super().__init__(seconds)
-        self.whole = whole
-
-    @property
-    def left(self) -> float:
-        return min(max(self.seconds - self.spent, 0.0), self.whole.left)
+        return Limit(seconds, self)
 
 
 @dataclass(frozen=True, eq=False)
@@ -122,41 +89,28 @@ class Trial:
 
 @dataclass(eq=False)
 class Search:
-    """The search for a kernel on encoded columns.
+    """The search for a kernel on encoded columns."""
 
-    Parameters
-    ----------
-    encodings : mapping of names to arrays
-        The same rows, encoded in several ways.
-    targets : array of shape (n,) or (n, outputs)
-    limit : Limit
-    notify : function of a text and a share of the work that is done, optional
-    families : sequence of str
-        Names in `FAMILIES`.
-    loss : function of an array, optional
-        The loss of what fits say of the first rows when they leave them out; by default the mean
-        square.
-    """
-
-    encodings: Mapping[str, np.ndarray]
+    encodings: Mapping[str, np.ndarray]  # the same rows, encoded in several ways
     targets: np.ndarray
     limit: Limit
-    notify: Callable[[str, float], Any] | None = None
+    notify: Callable[[str, float], Any] | None = None  # of a text and the share that is done
     families: Sequence[str] = tuple(FAMILIES)
     loss: Callable[[np.ndarray], float] | None = None
+    """Of what fits say of the first rows when they leave them out; by default the mean square."""
     trials: list[Trial] = field(default_factory=list)
 
     def run(self) -> Trial:
         """The best kernel that was found within the limit."""
         n, whole = len(self.targets), self.limit
         self.limit = whole.share(0.3)
-        self._go(self._screened(min(n, TUNING.screened)))
+        self._go(self._screened(min(n, SCREENED)))
         self.limit = whole.share(0.6)
         for trial in self._best_of_each(3):
-            self._go(self._refined(trial, min(n, TUNING.refined)))
+            self._go(self._refined(trial, min(n, REFINED)))
         self.limit = whole
         finalists = self._best_of_each(2)
-        rows = min(n, TUNING.confirmed)
+        rows = min(n, CONFIRMED)
         cube = whole.left / 5.0 / (self.seconds(rows) / rows**3)  # four trials in the time left
         rows = min(rows, int(cube ** (1.0 / 3.0)))
         if rows > finalists[0].rows:
@@ -165,7 +119,7 @@ class Search:
 
     def screened(self) -> Trial:
         """The best kernel with the same lengthscale in all columns, without further rounds."""
-        self._go(self._screened(min(len(self.targets), TUNING.refined)))
+        self._go(self._screened(min(len(self.targets), REFINED)))
         return self._best()
 
     def _best(self) -> Trial:
@@ -177,7 +131,7 @@ class Search:
 
     def _screened(self, rows: int) -> Iterator[Trial]:
         """All families on all encodings, with the same lengthscale in all columns."""
-        for factor in TUNING.factors:
+        for factor in FACTORS:
             for numbers, Z in self.encodings.items():
                 for family in self.families:
                     shares = np.ones(Z.shape[1])
@@ -187,7 +141,7 @@ class Search:
     def _refined(self, start: Trial, rows: int) -> Iterator[Trial]:
         """Columns along which the function changes more get shorter lengthscales, in rounds."""
         trial, worse = start, 0
-        for _ in range(TUNING.rounds):
+        for _ in range(ROUNDS):
             shares = self._shares(trial)
             factors = [trial.factor * step for step in (1.0, 0.6, 1.6)]
             trials = []
@@ -246,19 +200,19 @@ class Search:
         """The root mean square slope of the fitted function along each column."""
         alpha, _ = trial.path.coefficients(trial.alpha / trial.rows)
         f = RKHSFunction(trial.path.gram.kernel, trial.path.gram.x, alpha)
-        slopes = f.gradient(self.encodings[trial.numbers][: TUNING.slopes_at])
+        slopes = f.gradient(self.encodings[trial.numbers][:SLOPES_AT])
         along = np.sqrt((slopes**2).mean(axis=tuple(range(slopes.ndim - 1))))
         size = math.sqrt(float(np.mean(along**2)))
         if not size > 0:
             return trial.shares
-        return np.maximum(along / size, TUNING.least_share)
+        return np.maximum(along / size, LEAST_SHARE)
 
     def _trial(
         self, family: str, numbers: str, factor: float, shares: np.ndarray, rows: int
     ) -> Trial:
         start, Z = time.monotonic(), self.encodings[numbers][:rows]
         metric = "cityblock" if family == "Laplacian" else "euclidean"
-        distances = pdist((Z * shares)[: TUNING.slopes_at], metric)
+        distances = pdist((Z * shares)[:SLOPES_AT], metric)
         distances = distances[distances > 0]
         scales = factor * (np.median(distances) if len(distances) else 1.0) / shares
         kernel = FAMILIES[family](scales.tolist())

@@ -7,6 +7,8 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+from sklearn.dummy import DummyClassifier, DummyRegressor
+from sklearn.linear_model import LogisticRegression, RidgeCV
 from sklearn.metrics import log_loss, roc_auc_score
 
 from mercer.estimators.calibration import Calibration
@@ -72,6 +74,12 @@ class Target:
 
     def take(self, rows: Any) -> Target:
         return Target(self.name, self.values[rows], self.classes)
+
+    def baselines(self) -> dict[str, Any]:
+        """A linear model and a constant, beside which errors are read."""
+        if self.classes is None:
+            return {"linear model": RidgeCV(np.logspace(-3, 3, 7)), "constant": DummyRegressor()}
+        return {"linear model": LogisticRegression(max_iter=300), "constant": DummyClassifier()}
 
     def scores(self, predicted: np.ndarray, probabilities: Any = None) -> dict[str, float]:
         """Errors of predictions, the one that counts first."""
@@ -150,9 +158,7 @@ def _numbers(name: str, array: np.ndarray, kind: str) -> Target:
 
 
 def _classes(name: str, array: np.ndarray) -> Target:
-    labels = array if array.dtype.kind in "iufb" else np.array([str(v) for v in array], object)
-    if labels.dtype.kind == "O":
-        labels = labels.astype(str)
+    labels = array if array.dtype.kind in "iufb" else np.array([str(v) for v in array])
     classes, counts = np.unique(labels, return_counts=True)
     if len(classes) == 1:
         raise ValueError(

@@ -9,7 +9,7 @@ import pytest
 
 from mercer.estimators import KernelRidge
 from mercer.kernels import Laplacian
-from mercer.workflow.refining import Judge, descended, settled, stretched
+from mercer.workflow.choice import Judge, descended, settled, stretched
 from mercer.workflow.search import Limit, Search
 from mercer.workflow.targets import read_target
 

@@ -18,19 +18,21 @@ from typing import Any
 import numpy as np
 from scipy.stats import rankdata
 
-from benchmarks.job_peers import OURS, ROWS, TABLES, error, split, store, stored
-from benchmarks.measure import Effort, Row, measured
+from benchmarks import measure
+from benchmarks.data import SIXTEEN
+from benchmarks.measure import Effort, Row
+from benchmarks.workflow_peers import OURS, ROWS, error, split, store, stored
 
 KERNELS = ("tuned SVC", "tuned SVR")
 LIMIT = 60.0  # seconds of each fit
-CHOSEN = os.environ.get("MERCER_JOB_TABLES", " ".join(TABLES)).split()
-"""The tables that are run; of the others, what `job_tables.json` holds is told."""
+CHOSEN = os.environ.get("MERCER_WORKFLOW_TABLES", " ".join(SIXTEEN)).split()
+"""The tables that are run; of the others, what `workflow_tables.json` holds is told."""
 
 
 def tables(effort: Effort) -> Iterator[Row]:
     """`mercer.tune` with its defaults and 60 s, against stored errors of peers on the same rows."""
     if effort.quick:
-        for name in TABLES[:2]:
+        for name in SIXTEEN[:2]:
             yield _row(f"{name}, 300 rows", _fitted(name, 300, 5.0)[1], {})
         return
     for name in CHOSEN:
@@ -45,21 +47,18 @@ def tables(effort: Effort) -> Iterator[Row]:
     yield mean_rank(errors)
     ratios = {k: ours[k]["error"] / _least(peers[k]) for k in keys}
     worst = max(ratios, key=lambda key: ratios[key])
-    yield Row(
+    yield measure.smaller(
         "error over that of the tuned support vector machine, the worst table",
         ratios[worst],
         "×",
         floor=1.1,
-        larger_is_better=False,
         note=f"on {worst}, {ours[worst]['tested']} rows to test",
     )
     slowest = max(keys, key=lambda key: ours[key]["seconds"])
-    yield Row(
+    yield measure.taken(
         "seconds of a fit with a limit of 60, the slowest table",
         ours[slowest]["seconds"],
-        " s",
         floor=LIMIT,
-        larger_is_better=False,
         note=f"on {slowest}",
     )
 
@@ -70,9 +69,7 @@ def _fitted(name: str, rows: int, limit: float) -> tuple[str, dict[str, Any]]:
 
     X, y, X_test, y_test, classes = split(name, rows)
     task = "classification" if classes else "regression"
-    start = time.perf_counter()
-    model = mercer.tune(X, y, task=task, time_limit=limit)
-    seconds = time.perf_counter() - start
+    model, seconds = measure.timed(lambda: mercer.tune(X, y, task=task, time_limit=limit))
     return f"{name}, {len(y)} rows", {
         "error": error(y_test, model.predict(X_test), classes),
         "claimed": next(iter(model.record_.scores["mercer"].values())),
@@ -88,13 +85,11 @@ def _least(peers: dict[str, Any]) -> float:
 
 
 def _row(key: str, ours: dict[str, Any], peers: dict[str, Any]) -> Row:
-    return Row(
+    return measure.smaller(
         f"error on {key}",
         ours["error"],
-        "",
         peer=", ".join(f"{peer} {found['error']:.4g}" for peer, found in peers.items()),
         ours_ms=1e3 * ours["seconds"],
-        larger_is_better=False,
         note=f"held-out rows of the fit said {ours['claimed']:.4g}; {ours['model']}",
     )
 
@@ -103,12 +98,10 @@ def mean_rank(errors: list[list[float]]) -> Row:
     """The mean rank of our errors, the first of each table, against that of the best peer."""
     ranks = np.mean([rankdata(row) for row in errors], axis=0)
     names = "mercer", "tuned support vector machine", "boosted trees", "random forest"
-    return Row(
+    return measure.smaller(
         f"mean rank of mercer.tune among 4 models on {len(errors)} tables",
         float(ranks[0]),
-        "",
         floor=float(ranks[1:].min()),
-        larger_is_better=False,
         note=", ".join(f"{name} {rank:.2f}" for name, rank in zip(names, ranks, strict=True)),
     )
 
@@ -189,9 +182,8 @@ def kills(effort: Effort) -> Iterator[Row]:
     ):
         whole = Path(folder, "whole.ckpt"), Path(folder, "whole.npy")
         _run(fits, *whole)  # code is compiled
-        start = time.perf_counter()
-        _run(fits, *whole)
-        seconds, expected = time.perf_counter() - start, np.load(whole[1])
+        _, seconds = measure.timed(lambda: _run(fits, *whole))
+        expected = np.load(whole[1])
         for trial in range(count):
             checkpoint, out = Path(folder, f"{trial}.ckpt"), Path(folder, f"{trial}.npy")
             _run(fits, checkpoint, out, random.Random(trial).uniform(0.0, seconds))
@@ -237,27 +229,21 @@ def million(effort: Effort) -> Iterator[Row]:
         command = f"fit {path} --target y -o {folder}/m.mercer --report {folder}/r.html --quiet"
         used = _resources(command.split())
         rmse = mercer.load(f"{folder}/m.mercer").record_.scores["mercer"]["RMSE"]
-    yield Row(
+    yield measure.taken(
         f"mercer fit on {rows:,} rows × 10 from Parquet",
         used["wall"],
-        " s",
         floor=180.0,
-        larger_is_better=False,
         note=f"processors were busy for {used['cpu']:.0f} s; RMSE {rmse:.3g}, of noise 0.2",
     )
-    yield Row(
-        f"peak memory of mercer fit on {rows:,} rows × 10",
-        used["memory"],
-        " GB",
-        floor=2.0,
-        larger_is_better=False,
+    yield measure.smaller(
+        f"peak memory of mercer fit on {rows:,} rows × 10", used["memory"], " GB", floor=2.0
     )
 
 
 def start(effort: Effort) -> Iterator[Row]:
     """The start of the command line."""
     best = min(_resources(["--help"])["wall"] for _ in range(effort.repeats(7)))
-    yield Row("mercer --help", best, " s", floor=0.3, larger_is_better=False)
+    yield measure.taken("mercer --help", best, floor=0.3)
 
 
 def _resources(arguments: list[str]) -> dict[str, float]:
@@ -283,4 +269,4 @@ GROUPS = {
     "million rows": million,
     "start": start,
 }
-run = partial(measured, "From a table to a model", GROUPS)
+run = partial(measure.measured, "From a table to a model", GROUPS)

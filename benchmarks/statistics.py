@@ -1,4 +1,4 @@
-"""The figures of methods around the space: components, densities, tests, posteriors, intervals.
+"""The figures of statistics in the space: components, densities, tests, posteriors, intervals.
 
 Peers are scikit-learn's `KernelPCA`, `KernelDensity` and `GaussianProcessRegressor`, and hyppo's
 `MMD` where it is installed. Tables come from the folder MERCER_DATA.
@@ -6,10 +6,9 @@ Peers are scikit-learn's `KernelPCA`, `KernelDensity` and `GaussianProcessRegres
 
 from __future__ import annotations
 
-import multiprocessing
-import time
 from collections.abc import Callable, Iterator
 from functools import partial
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -20,18 +19,8 @@ from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import RBF
 from sklearn.neighbors import KernelDensity as TheirDensity
 
-from benchmarks import data
-from benchmarks.measure import (
-    MEGABYTE,
-    Effort,
-    Groups,
-    Row,
-    faster,
-    interleaved,
-    measured,
-    relative_error,
-)
-from benchmarks.ridge import _status
+from benchmarks import data, measure
+from benchmarks.measure import Effort, Groups, Row
 from mercer import (
     ConformalRegressor,
     KernelDensity,
@@ -66,9 +55,9 @@ def components(effort: Effort) -> Iterator[Row]:
         "randomized": TheirPCA(count, **params, eigen_solver="randomized", random_state=0),
     }
     works = {name: partial(model.fit, X) for name, model in models.items()}
-    times = interleaved(works, effort.repeats(15))
+    times = measure.interleaved(works, effort.repeats(15))
     for peer in ("arpack", "randomized"):
-        yield faster(
+        yield measure.faster(
             f"KernelPCA, {count} components, n = {n:,}, d = {d}, Gaussian, against {peer}",
             {"mercer": times["mercer"], f"KernelPCA, {peer}": times[peer]},
             f"KernelPCA, {peer}",
@@ -94,38 +83,26 @@ def angle(first: np.ndarray, second: np.ndarray) -> float:
 
 def many_components(effort: Effort) -> Iterator[Row]:
     n, d, count, centres = effort.size(200_000), 10, 10, effort.size(1000)
-    with multiprocessing.get_context("spawn").Pool(1) as pool:
-        seconds, extra, share, left = pool.apply(nystroem_pca, (n, d, count, centres))
+    seconds, extra, share, left = measure.in_a_process(nystroem_pca, n, d, count, centres)
     note = (
         f"{centres:,} centres; the components explain {100 * share:.2f} % of the variance, and "
         f"{100 * left:.2f} % lie outside the span of the centres; float32"
     )
-    yield Row(
+    yield measure.taken(
         f"KernelPCA by Nyström, {count} components, n = {n:,}, d = {d}",
         seconds,
-        " s",
         floor=60.0,
-        larger_is_better=False,
-        ours_ms=1e3 * seconds,
         note=note,
     )
-    yield Row(
-        "the same: memory beyond the data",
-        extra / MEGABYTE,
-        " MB",
-        floor=500.0,
-        larger_is_better=False,
-    )
+    yield measure.memory("the same: memory beyond the data", extra, 500.0)
 
 
 def nystroem_pca(n: int, d: int, count: int, centres: int) -> tuple[float, int, float, float]:
     X = points(n, d).astype(np.float32)
     params = {"kernel": Gaussian(10.0**0.5), "random_state": 0}
     KernelPCA(count, centres=50, **params).fit(X[:2000])  # code is loaded
-    before, start = _status("VmRSS"), time.perf_counter()
-    model = KernelPCA(count, centres=centres, **params).fit(X)
-    seconds = time.perf_counter() - start
-    extra = max(0, _status("VmHWM") - before)
+    model = KernelPCA(count, centres=centres, **params)
+    (_, seconds), extra = measure.growth(lambda: measure.timed(lambda: model.fit(X)))
     rows = X[:: max(1, n // 2000)]
     inside = model._sums.features.transform(rows).astype(np.float64)
     left = 1.0 - float(np.mean(np.sum(inside**2, axis=1)))
@@ -142,9 +119,9 @@ def densities(effort: Effort) -> Iterator[Row]:
     ours = KernelDensity(bandwidth=1.0).fit(X)
     theirs = TheirDensity(bandwidth=1.0, rtol=1e-4).fit(X)
     works = {"mercer": lambda: ours.score_samples(new), "theirs": lambda: theirs.score_samples(few)}
-    times = interleaved(works, {"mercer": effort.repeats(2), "theirs": 1})
+    times = measure.interleaved(works, {"mercer": effort.repeats(2), "theirs": 1})
     gap = ours.score_samples(few) - theirs.score_samples(few)
-    yield faster(
+    yield measure.faster(
         f"KernelDensity, {n:,} × {d} on {n:,}, Gaussian, float64",
         {"mercer": times["mercer"], "KernelDensity": share * times["theirs"]},
         "KernelDensity",
@@ -160,14 +137,11 @@ def densities(effort: Effort) -> Iterator[Row]:
 
 
 def two_samples(effort: Effort) -> Iterator[Row]:
+    from hyppo.ksample import MMD
+
     n, d, permutations = effort.size(2000), 10, 500
     rng = np.random.default_rng(0)
     X, Y = rng.standard_normal((n, d)), rng.standard_normal((n, d)) + 0.05
-    try:
-        from hyppo.ksample import MMD
-    except ImportError as missing:
-        yield Row("MMD permutation test", None, "", note=f"hyppo is not installed: {missing}")
-        return
     gamma, few = 1.0 / (2.0 * median_distance(np.r_[X, Y]) ** 2), 6
     kernel = Gaussian((0.5 / gamma) ** 0.5)
     found: dict[str, Any] = {}
@@ -181,12 +155,12 @@ def two_samples(effort: Effort) -> Iterator[Row]:
         )
 
     works = {"mercer": ours, "few": partial(theirs, few), "fewer": partial(theirs, 1)}
-    times = interleaved(works, {"mercer": effort.repeats(3), "few": 1, "fewer": 1})
+    times = measure.interleaved(works, {"mercer": effort.repeats(3), "few": 1, "fewer": 1})
     step = (times["few"] - times["fewer"]) / (few - 1)
     whole = times["fewer"] + (permutations - 1) * step
     mu, nu = kernel.mean_embedding(X), kernel.mean_embedding(Y)
     biased = mu.distance(nu) ** 2
-    yield faster(
+    yield measure.faster(
         f"MMD permutation test, 2 × {n:,} points, d = {d}, {permutations} permutations",
         {"mercer": times["mercer"], "hyppo": whole},
         "hyppo",
@@ -198,22 +172,15 @@ def two_samples(effort: Effort) -> Iterator[Row]:
     )
 
 
-LEVELS: dict[str, Callable[..., Any]] = {
-    "mmd_test, median": partial(mmd_test, bandwidth="median"),
-    "mmd_test, aggregate": partial(mmd_test, bandwidth="aggregate"),
-    "mmd_test, power": partial(mmd_test, bandwidth="power"),
-    "hsic_test, median": partial(hsic_test, bandwidth="median"),
-    "hsic_test, aggregate": partial(hsic_test, bandwidth="aggregate"),
-    "hsic_test, power": partial(hsic_test, bandwidth="power"),
-}
-APPROXIMATE: dict[str, Callable[..., Any]] = {
-    "mmd_test, gamma": partial(mmd_test, method="gamma"),
-    "mmd_test, asymptotic": partial(mmd_test, method="asymptotic"),
-    "mmd_test, linear": partial(mmd_test, method="linear"),
-    "hsic_test, gamma": partial(hsic_test, method="gamma"),
-    "hsic_test, asymptotic": partial(hsic_test, method="asymptotic"),
-    "hsic_test, linear": partial(hsic_test, method="linear"),
-}
+def tests(**options: tuple[str, ...]) -> dict[str, Callable[..., Any]]:
+    """Both tests with each value of an option, by name."""
+    ((option, values),) = options.items()
+    pairs = product({"mmd_test": mmd_test, "hsic_test": hsic_test}.items(), values)
+    return {f"{name}, {value}": partial(test, **{option: value}) for (name, test), value in pairs}
+
+
+LEVELS = tests(bandwidth=("median", "aggregate", "power"))
+APPROXIMATE = tests(method=("gamma", "asymptotic", "linear"))
 
 
 def rejections(test: Callable[..., Any], sets: int, exact: bool) -> float:
@@ -235,12 +202,11 @@ def levels(effort: Effort) -> Iterator[Row]:
     }
     for name, test in exact.items():
         level = rejections(test, sets, exact=True)
-        yield Row(
+        yield measure.smaller(
             f"level of {name} at 5 %, {sets:,} null data sets of 40 points",
             abs(level - 5.0),
             " % off",
             floor=1.5,
-            larger_is_better=False,
             note=f"it rejects {level:.2f} %; within 3.5–6.5 % is asked; 99 permutations",
         )
     for name, test in APPROXIMATE.items():
@@ -284,12 +250,14 @@ def posteriors(effort: Effort) -> Iterator[Row]:
         "product": lambda: matrix[:, :m].T @ matrix,
         "values": lambda: (kernel(X), kernel(X, new)),
     }
-    times = interleaved({"mercer": ours, peer: theirs, **others}, repeats)
+    times = measure.interleaved({"mercer": ours, peer: theirs, **others}, repeats)
     alone, product, values = (times.pop(name) for name in others)
     work = n**3 / 3 + n * n * m  # multiplications and additions of a factor and of a half solve
     least = work / (2 * n * n * m / product) + values
-    errors = [relative_error(a, b) for a, b in zip(found["mercer"], found["theirs"], strict=True)]
-    yield faster(
+    errors = [
+        measure.relative_error(a, b) for a, b in zip(found["mercer"], found["theirs"], strict=True)
+    ]
+    yield measure.faster(
         f"posterior mean and deviation, n = {n:,}, {m:,} new points, d = {d}, Gaussian",
         times,
         peer,
@@ -318,48 +286,43 @@ def intervals(effort: Effort) -> Iterator[Row]:
         y = np.asarray(y, np.float64).ravel()
         y = (y - y.mean()) / y.std()
         rng = np.random.default_rng(0)
-        for kind, width in (("jackknife+", covered_by_jackknife), ("split", covered_by_split)):
+        for kind, ends in (("jackknife+", by_jackknife), ("split", by_split)):
             inside, total, widths = 0, 0, []
             while total < effort.size(2400):
                 order = rng.permutation(len(y))
                 train, test = order[:500], order[500 : 500 + 300]
-                hits, size = width(X, y, train, test, order[800:1030])
-                inside, total = inside + hits, total + len(test)
-                widths.append(size)
+                low, high = ends(X, y, train, test, order[800:1030])
+                inside += int(np.count_nonzero((low <= y[test]) & (y[test] <= high)))
+                total += len(test)
+                widths.append(float(np.mean(high - low)))
             share = 100.0 * inside / total
             errors = abs(share - 90.0) / (100.0 * np.sqrt(0.09 / total))
             exact = binomtest(inside, total, 0.9).pvalue
-            yield Row(
+            yield measure.smaller(
                 f"{kind} intervals at 90 %, {name}, {total:,} test rows pooled over splits",
                 errors,
                 " standard errors off",
                 floor=3.0,
-                larger_is_better=False,
                 note=f"they cover {share:.2f} % (p = {exact:.2g}); mean width "
                 f"{np.mean(widths):.2f} deviations of y",
             )
 
 
-def covered_by_jackknife(
+def by_jackknife(
     X: np.ndarray, y: np.ndarray, train: np.ndarray, test: np.ndarray, other: np.ndarray
-) -> tuple[int, float]:
+) -> tuple[Any, Any]:
     """α and lengthscale are chosen on other rows, so that the guarantee holds."""
     chosen = KernelRidgeCV(alphas=np.logspace(-3, 1, 9), fit_intercept=True).fit(X[other], y[other])
     model = KernelRidge(chosen.alpha_, kernel=chosen.kernel_, fit_intercept=True)
-    return _counted(*model.fit(X[train], y[train]).predict_interval(X[test], 0.9), y[test])
+    return model.fit(X[train], y[train]).predict_interval(X[test], 0.9)
 
 
-def covered_by_split(
+def by_split(
     X: np.ndarray, y: np.ndarray, train: np.ndarray, test: np.ndarray, other: np.ndarray
-) -> tuple[int, float]:
+) -> tuple[Any, Any]:
     inner = KernelRidgeCV(alphas=np.logspace(-3, 1, 9), fit_intercept=True)
     model = ConformalRegressor(inner, 0.9, 0.4, random_state=0).fit(X[train], y[train])
-    return _counted(*model.predict_interval(X[test]), y[test])
-
-
-def _counted(lower: np.ndarray, upper: np.ndarray, y: np.ndarray) -> tuple[int, float]:
-    inside = int(np.count_nonzero((lower <= y) & (y <= upper)))
-    return inside, float(np.mean(upper - lower))
+    return model.predict_interval(X[test])
 
 
 GROUPS: Groups = {
@@ -372,4 +335,4 @@ GROUPS: Groups = {
     "intervals": intervals,
 }
 
-run = partial(measured, "Around the space: components, densities, tests, uncertainty", GROUPS)
+run = partial(measure.measured, "Statistics: components, densities, tests, uncertainty", GROUPS)

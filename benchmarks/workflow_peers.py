@@ -1,4 +1,4 @@
-"""Errors of peers on sixteen tables, run once and stored: python -m benchmarks.job_peers [TABLE …].
+"""Errors of peers on sixteen tables, stored: python -m benchmarks.workflow_peers [TABLE …].
 
 Tuned scikit-learn SVC and SVR (a grid of 12 points, three folds, standardised columns), and
 HistGradientBoosting and RandomForest with their defaults. What is stored already is kept, points of
@@ -11,29 +11,24 @@ import json
 import os
 import sys
 import tempfile
-import time
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from benchmarks.data import path
+from benchmarks.data import SIXTEEN, arrays
+from benchmarks.learned_peers import boosted, forest
+from benchmarks.measure import timed
 
-TABLES = (
-    "adult", "california_housing", "keel_optdigits", "keel_penbased", "keel_phoneme", "keel_ring",
-    "keel_segment", "keel_spambase", "uci_airfoil", "uci_concrete", "uci_elevators", "uci_energy",
-    "uci_kin40k", "uci_parkinsons", "uci_protein", "uci_skillcraft",
-)  # fmt: skip
 RESULTS = Path(__file__).resolve().parent / "results"
-PEERS, OURS = RESULTS / "job_peers.json", RESULTS / "job_tables.json"
-ROWS = int(os.environ.get("MERCER_JOB_ROWS", "10000"))  # at most, of each table
-GRID = Path(tempfile.gettempdir()) / "mercer_job_grid"  # scores of points of grids, on the way
+PEERS, OURS = RESULTS / "workflow_peers.json", RESULTS / "workflow_tables.json"
+ROWS = int(os.environ.get("MERCER_WORKFLOW_ROWS", "10000"))  # at most, of each table
+GRID = Path(tempfile.gettempdir()) / "mercer_workflow_grid"  # scores of points of grids, on the way
 
 
 def split(name: str, most: int) -> tuple[Any, Any, Any, Any, bool]:
     """Training rows (at most so many, drawn once), test rows, and whether y holds classes."""
-    with np.load(path("tables", f"{name}.npz")) as stored:
-        table = {key: stored[key] for key in stored.files}
+    table = arrays(name)
     X, y = table["X"].astype(np.float64), table["y"]
     test = table["test_mask"][:, 0].nonzero()[0] if "test_mask" in table else table["test_idx"]
     train = table.get("train_idx", np.setdiff1d(np.arange(len(y)), test))
@@ -49,18 +44,10 @@ def error(truth: Any, predicted: Any, classes: bool) -> float:
 
 
 def peers(classes: bool) -> dict[str, Any]:
-    from sklearn import ensemble
-
-    if classes:
-        return {
-            "tuned SVC": Tuned(classes),
-            "HistGradientBoosting": ensemble.HistGradientBoostingClassifier(random_state=0),
-            "RandomForest": ensemble.RandomForestClassifier(random_state=0),
-        }
     return {
-        "tuned SVR": Tuned(classes),
-        "HistGradientBoosting": ensemble.HistGradientBoostingRegressor(random_state=0),
-        "RandomForest": ensemble.RandomForestRegressor(random_state=0),
+        "tuned SVC" if classes else "tuned SVR": Tuned(classes),
+        "HistGradientBoosting": boosted(classes),
+        "RandomForest": forest(classes),
     }
 
 
@@ -119,15 +106,14 @@ def store(path: Path, key: str, found: dict[str, Any]) -> None:
 
 
 def main(names: list[str]) -> None:
-    for name in names or TABLES:
+    for name in names or SIXTEEN:
         X, y, X_test, y_test, classes = split(name, ROWS)
         for peer, model in peers(classes).items():
             key = f"{name}, {len(y)} rows"
             if peer in stored().get(key, {}):
                 continue
-            start = time.perf_counter()
-            found = error(y_test, model.fit(X, y).predict(X_test), classes)
-            seconds = time.perf_counter() - start
+            predicted, seconds = timed(lambda: model.fit(X, y).predict(X_test))  # noqa: B023
+            found = error(y_test, predicted, classes)
             store(PEERS, key, {peer: {"error": found, "seconds": round(seconds, 1)}})
             print(f"{key}: {peer} {found:.4g} in {seconds:.1f} s", flush=True)
 

@@ -1,4 +1,4 @@
-"""The figures of the spine: products, digits, dense and sparse matrices, memory, start-up.
+"""The figures of products: against peers, digits kept, dense and sparse matrices, memory, start-up.
 
 Each group returns rows with the floor and the goal that were set before the code was written.
 Timings include everything a user's line does: `kernel.gram(X, Y) @ v` packs its points, too.
@@ -15,18 +15,8 @@ from typing import Any
 import numpy as np
 from sklearn.metrics.pairwise import rbf_kernel
 
-from benchmarks import data, digits
-from benchmarks.measure import (
-    MEGABYTE,
-    Effort,
-    Groups,
-    Row,
-    faster,
-    fresh_process,
-    interleaved,
-    measured,
-    relative_error,
-)
+from benchmarks import data, measure, precision
+from benchmarks.measure import Effort, Groups, Row
 from mercer import KernelRidge
 from mercer.kernels import Gaussian, Linear, Matern
 
@@ -81,8 +71,8 @@ class Problem:
         answer = self.ours() if answer is None else np.asarray(answer)
         rows = np.linspace(0, len(self.X) - 1, CHECKED).astype(int)
         kernel = Gaussian(self.lengthscale)
-        reference = digits.product(kernel, self.X[rows], self.Y, self.v, np.float64)
-        return relative_error(answer[rows], reference)
+        reference = precision.product(kernel, self.X[rows], self.Y, self.v, np.float64)
+        return measure.relative_error(answer[rows], reference)
 
 
 # ---- products ------------------------------------------------------------------------------------
@@ -128,9 +118,11 @@ def narrow_products(effort: Effort) -> Iterator[Row]:
     except ImportError:
         torch_works = {}
     works |= torch_works
-    times = interleaved(works, repeats | dict.fromkeys(torch_works, effort.repeats(12)))
+    times = measure.interleaved(works, repeats | dict.fromkeys(torch_works, effort.repeats(12)))
     error = problem.error()
-    yield faster(problem.name, times, SKLEARN, problem.entries, floor=14.0, goal=25.0, error=error)
+    yield measure.faster(
+        problem.name, times, SKLEARN, problem.entries, floor=14.0, goal=25.0, error=error
+    )
     marks = {"floor": 1.5, "goal": 2.5}
     if not torch_works:
         yield Row("the same", None, "", TORCH, **marks, note="torch not installed")
@@ -140,7 +132,7 @@ def narrow_products(effort: Effort) -> Iterator[Row]:
     for peer in (TORCH, FOLDED):
         note = f"shifted by 100, {peer} has the error {shifted.error(theirs[peer]()):.1e}, "
         note += f"mercer {shifted.error():.1e}"
-        row = faster("the same", times, peer, problem.entries, error=error, note=note)
+        row = measure.faster("the same", times, peer, problem.entries, error=error, note=note)
         yield replace(row, **marks) if peer == TORCH else row
 
 
@@ -157,9 +149,11 @@ def _wide(effort: Effort, d: int, repeats: int, marks: dict[str, float]) -> Iter
         SKLEARN: problem.sklearn,
         "X @ Y.T": lambda: np.matmul(problem.X, problem.Y.T, out=product),
     }
-    times = interleaved(works, {"mercer": 2 * repeats, SKLEARN: repeats, "X @ Y.T": repeats})
+    times = measure.interleaved(
+        works, {"mercer": 2 * repeats, SKLEARN: repeats, "X @ Y.T": repeats}
+    )
     error = problem.error()
-    yield faster(problem.name, times, SKLEARN, problem.entries, error=error, **marks)
+    yield measure.faster(problem.name, times, SKLEARN, problem.entries, error=error, **marks)
     yield Row(
         work="the same, time of the matrix product alone over ours",
         measured=100.0 * times["X @ Y.T"] / times["mercer"],
@@ -177,7 +171,7 @@ def other_kernels(effort: Effort) -> Iterator[Row]:
     matern = Matern(1.5, lengthscale=problem.lengthscale)
     composite = 2.0 * Gaussian(lengthscale=0.5) + Linear() * Matern(1.5, lengthscale=2.0)
     kernels = {"mercer": Gaussian(problem.lengthscale), "matern": matern, "composite": composite}
-    times = interleaved(
+    times = measure.interleaved(
         {
             name: lambda kernel=kernel: kernel.gram(problem.X, problem.Y) @ problem.v
             for name, kernel in kernels.items()
@@ -190,20 +184,19 @@ def other_kernels(effort: Effort) -> Iterator[Row]:
         ("composite", "2.0 * Gaussian(0.5) + Linear() * Matern(1.5, 2.0)", 3.0, 2.0),
     ):
         kernel = kernels[name]
-        reference = digits.product(kernel, problem.X[rows], problem.Y, problem.v, np.float64)
+        reference = precision.product(kernel, problem.X[rows], problem.Y, problem.v, np.float64)
         answer = (kernel.gram(problem.X, problem.Y) @ problem.v)[rows]
-        yield Row(
-            work=f"K(X, Y)v of the same size, float32, d = 10, with {formula}",
-            measured=times[name] / times["mercer"],
-            unit="× the time",
+        yield measure.smaller(
+            f"K(X, Y)v of the same size, float32, d = 10, with {formula}",
+            times[name] / times["mercer"],
+            "× the time",
             peer="mercer's Gaussian",
             ours_ms=1e3 * times[name],
             entry_ns=1e9 * times[name] / problem.entries,
             peer_ms=1e3 * times["mercer"],
             floor=floor,
             goal=goal,
-            larger_is_better=False,
-            error=relative_error(answer, reference),
+            error=measure.relative_error(answer, reference),
         )
 
 
@@ -213,16 +206,14 @@ def other_kernels(effort: Effort) -> Iterator[Row]:
 def digits_kept(effort: Effort) -> Iterator[Row]:
     for dtype, floor in ((np.float32, 1e-6), (np.float64, 1e-13)):
         for smoothness in (None, 0.5):
-            cases = digits.errors(dtype, smoothness, effort.size(4096))
+            cases = precision.errors(dtype, smoothness, effort.size(4096))
             worst = max(cases, key=cases.__getitem__)
             kernel = "Gaussian" if smoothness is None else "Matérn ½"
-            yield Row(
-                work=f"relative error of the product, {kernel}, {np.dtype(dtype)}",
-                measured=cases[worst],
-                unit="",
-                peer=digits.REFERENCE[np.dtype(dtype).name],
+            yield measure.smaller(
+                f"relative error of the product, {kernel}, {np.dtype(dtype)}",
+                cases[worst],
+                peer=precision.REFERENCE[np.dtype(dtype).name],
                 floor=floor,
-                larger_is_better=False,
                 note=f"worst of {len(cases)}: "
                 + "; ".join(f"{case} {error:.1e}" for case, error in cases.items()),
             )
@@ -239,32 +230,24 @@ def dense_matrix(effort: Effort) -> Iterator[Row]:
         "mercer": lambda: kernel.gram(X).dense(),
         "rbf_kernel(X)": lambda: rbf_kernel(X, gamma=0.1),
     }
-    times = interleaved(works, effort.repeats(6))
-    yield faster(
+    times = measure.interleaved(works, effort.repeats(6))
+    yield measure.faster(
         f"dense Gram matrix, Gaussian, float64, {n:,} × {n:,}, d = 10",
         times,
         "rbf_kernel(X)",
         n * n,
         floor=4.5,
         goal=6.0,
-        error=relative_error(
+        error=measure.relative_error(
             kernel.gram(X).dense()[:CHECKED],
-            digits.matrix(kernel, X[:CHECKED], X, np.longdouble),
+            precision.matrix(kernel, X[:CHECKED], X, np.longdouble),
         ),
     )
 
 
 def sparse_products(effort: Effort) -> Iterator[Row]:
     work = "CSR: K(X, X)v, TF-IDF of rt_polarity, Gaussian, float64"
-    try:
-        X = data.tfidf("rt_polarity")
-    except data.MissingData as missing:
-        peer = "rbf_kernel(X) @ v"
-        yield Row(work, None, "", peer, floor=5.0, note=str(missing))
-        yield Row(
-            f"{work}: memory beyond input and output", None, "", floor=64.0, note=str(missing)
-        )
-        return
+    X = data.tfidf("rt_polarity")
     X = X[: effort.size(X.shape[0])]
     n = X.shape[0]
     v = np.random.default_rng(0).standard_normal(n)
@@ -273,20 +256,21 @@ def sparse_products(effort: Effort) -> Iterator[Row]:
         "mercer": lambda: kernel.gram(X) @ v,
         "rbf_kernel(X) @ v": lambda: rbf_kernel(X, gamma=0.5) @ v,
     }
-    times = interleaved(
+    times = measure.interleaved(
         works, {"mercer": effort.repeats(8), "rbf_kernel(X) @ v": effort.repeats(3)}
     )
     products = (X[:CHECKED] @ X.T).toarray()  # rows of length 1: ‖x−y‖² = 2 − 2⟨x,y⟩
     reference = np.exp(products - 1.0) @ v
-    yield faster(
+    yield measure.faster(
         f"{work}, {n:,} texts, {X.shape[1]:,} columns",
         times,
         "rbf_kernel(X) @ v",
         n * n,
         floor=5.0,
-        error=relative_error((kernel.gram(X) @ v)[:CHECKED], reference),
+        error=measure.relative_error((kernel.gram(X) @ v)[:CHECKED], reference),
     )
-    yield _memory("the same: memory beyond input and output", fresh_process("sparse_memory"))
+    extra = measure.fresh_process("sparse_memory")["extra"]
+    yield measure.memory("the same: memory beyond input and output", extra, 64.0)
 
 
 # ---- processes -----------------------------------------------------------------------------------
@@ -295,12 +279,7 @@ def sparse_products(effort: Effort) -> Iterator[Row]:
 def peak_memory(effort: Effort) -> Iterator[Row]:
     for d in (10, 784):
         work = f"K(X, Y)v, Gaussian, float32, d = {d}: memory beyond input and output"
-        yield _memory(work, fresh_process("product_memory", str(d)))
-
-
-def _memory(work: str, answer: dict[str, Any]) -> Row:
-    extra = answer["extra"] / MEGABYTE
-    return Row(work, extra, " MB", floor=64.0, larger_is_better=False)
+        yield measure.memory(work, measure.fresh_process("product_memory", str(d))["extra"], 64.0)
 
 
 def quick_calls(effort: Effort) -> Iterator[Row]:
@@ -318,53 +297,48 @@ def quick_calls(effort: Effort) -> Iterator[Row]:
         "product": lambda: [gram @ v for _ in range(100)],
         "predict": lambda: [model.predict(row) for _ in range(100)],
     }
-    times = {name: taken / 100 for name, taken in interleaved(works, effort.repeats(20)).items()}
+    times = measure.interleaved(works, effort.repeats(20))
     exact = np.exp(-0.5 * ((row - many) ** 2).sum(axis=1) / 4.0) @ model.dual_coef_
-    yield Row(
+    yield measure.smaller(
         "gram @ v of 40 points",
-        1e6 * times["product"],
+        1e4 * times["product"],
         " µs",
         floor=50.0,
-        larger_is_better=False,
-        error=relative_error(gram @ v, rbf_kernel(X, gamma=0.5) @ v),
+        error=measure.relative_error(gram @ v, rbf_kernel(X, gamma=0.5) @ v),
     )
-    yield Row(
+    yield measure.smaller(
         "KernelRidge.predict of one row, fitted to 2,000 rows of 10 columns",
-        1e3 * times["predict"],
+        10.0 * times["predict"],
         " ms",
         floor=0.15,
-        larger_is_better=False,
-        error=relative_error(model.predict(row), [exact]),
+        error=measure.relative_error(model.predict(row), [exact]),
     )
 
 
 def start_up(effort: Effort) -> Iterator[Row]:
-    runs = [fresh_process("imports") for _ in range(effort.repeats(5))]
+    runs = [measure.fresh_process("imports") for _ in range(effort.repeats(5))]
     loaded = [name for name in ("numba", "torch") if any(run[name] for run in runs)]
     what = f"{' and '.join(loaded)} loaded" if loaded else "numba not loaded"
     best = {key: min(run[key] for run in runs) for key in ("base", "package", "kernels")}
-    yield Row(
+    yield measure.taken(
         "import mercer and mercer.kernels, beyond import sklearn.base",
         best["kernels"] if not loaded else float("inf"),
-        " s",
         floor=0.2,
-        larger_is_better=False,
         note=f"{what}; import mercer alone {best['package']:.3f} s; import sklearn.base "
         f"{best['base']:.2f} s",
     )
     with tempfile.TemporaryDirectory() as cache:
-        first = fresh_process("first_product", MERCER_CACHE=cache)
-        count = fresh_process("first_product", "record", MERCER_CACHE=cache)["compilations"]
+        first = measure.fresh_process("first_product", MERCER_CACHE=cache)
+        count = measure.fresh_process("first_product", "record", MERCER_CACHE=cache)["compilations"]
         later = [
-            fresh_process("first_product", MERCER_CACHE=cache) for _ in range(effort.repeats(4))
+            measure.fresh_process("first_product", MERCER_CACHE=cache)
+            for _ in range(effort.repeats(4))
         ]
     fastest = {key: min(run[key] for run in later) for key in ("wall", "imports", "call")}
-    yield Row(
+    yield measure.taken(
         "second process, from the start of Python to the first product of a known kernel",
         fastest["wall"] if not count else float("inf"),
-        " s",
         floor=1.0,
-        larger_is_better=False,
         note=f"{count} functions compiled; imports of numpy and mercer {fastest['imports']:.2f} s, "
         f"the call with the import of numba {fastest['call']:.2f} s; in the first process, which "
         f"compiles, the call took {first['call']:.1f} s",
@@ -383,4 +357,4 @@ GROUPS: Groups = {
     "start": start_up,
 }
 
-run = partial(measured, "Spine", GROUPS)
+run = partial(measure.measured, "Products", GROUPS)
