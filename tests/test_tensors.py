@@ -198,9 +198,9 @@ class TestSolvers:
             a.astype(dtype) for a in (rows(n), rows(n, 1, seed=1), 1.0 + rows(n)[:, 0] ** 2)
         )
         theirs, ours = (
-            ConjugateGradient(rank=rank).columns(
-                Problem(Gaussian(0.5).gram(a(X)), a(y), Squared(), 1e-2, a(weights))
-            )
+            ConjugateGradient(rank=rank)
+            .shared(Problem(Gaussian(0.5).gram(a(X)), a(y), Squared(), 1e-2, a(weights)))
+            .columns
             for a in (np.asarray, torch.tensor)
         )
         assert isinstance(ours.columns, torch.Tensor)

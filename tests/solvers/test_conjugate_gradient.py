@@ -14,6 +14,7 @@ from mercer.kernels import Gaussian, Linear
 from mercer.losses import Hinge, Squared
 from mercer.solvers import ConjugateGradient, Direct, Problem, regularization_path
 from mercer.solvers.preconditioners.low_rank import Columns
+from mercer.solvers.ridge_system import RidgeSystem
 
 KERNEL = Gaussian(0.7)
 RNG = np.random.default_rng(0)
@@ -186,14 +187,13 @@ def test_columns_of_rounding_errors_are_not_taken():
 
 def test_less_regularisation_makes_more_columns_worth_it():
     problems = [Problem(KERNEL.gram(X), Y, Squared(), ridge) for ridge in (1e-1, 1e-4, 1e-7)]
-    ranks = [ConjugateGradient().columns(problem).rank for problem in problems]
+    ranks = [ConjugateGradient().shared(problem).columns.rank for problem in problems]
     assert ranks == sorted(set(ranks))
     narrow = Problem(Gaussian(1e-3).gram(X), Y, Squared(), 1e-3)  # K = I: nothing to gain
-    assert ConjugateGradient().columns(narrow).rank <= 2 * 32
-    asked = ConjugateGradient(rank=7).columns(problems[-1])
-    assert asked.rank == 7
-    late = ConjugateGradient().columns(problems[-1], until=0.0)
-    assert late.rank <= 32
+    assert ConjugateGradient().shared(narrow).columns.rank <= 2 * 32
+    system = RidgeSystem(ConjugateGradient, problems[-1])
+    assert ConjugateGradient(rank=7).columns(system).rank == 7
+    assert ConjugateGradient().columns(system, until=0.0).rank <= 32
 
 
 # ---- many λ --------------------------------------------------------------------------------------

@@ -164,7 +164,7 @@ def test_another_optimiser_agrees():
 
 def test_the_norm_falls_as_the_multiplier_grows():
     for intercept in (False, True):
-        curve = NormCurve.of(problem(weights=WEIGHTS, fit_intercept=intercept))
+        curve = NormCurve(problem(weights=WEIGHTS, fit_intercept=intercept))
         norms = [curve.norm(ridge) for ridge in (0.0, 1e-12, 1e-6, 1e-3, 0.1, 1.0, 10.0)]
         assert all(b < a for a, b in pairwise(norms))
         for ridge in (1e-3, 0.1):
@@ -290,7 +290,7 @@ def test_a_function_of_the_norm_that_is_not_convex_is_stationary_and_says_so():
     penalty = OfNorm(lambda q: math.log1p(50 * q) / 20, lambda q: 2.5 / (1 + 50 * q))
     solution = Constrained().solve(replace(problem(), regularization=penalty))
     assert "Stationary, not certified" in str(solution.status)
-    curve = NormCurve.of(problem())
+    curve = NormCurve(problem())
     q = norm(solution.coefficients) ** 2
     multiplier = solution.history["multiplier"][0]
     assert multiplier == pytest.approx(2 * penalty.slope(q), rel=1e-6)

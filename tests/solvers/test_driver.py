@@ -14,12 +14,18 @@ from mercer.solvers import (
     BlockCoordinateDescent,
     ConjugateGradient,
     Direct,
+    DoublyStochastic,
     HeldOut,
+    KernelGradientDescent,
+    MiniBatch,
     Newton,
     Problem,
+    SparseExpansion,
     Splitting,
+    SubgradientDescent,
 )
 from mercer.solvers.driver import Progress, State, drive, restore, save
+from mercer.solvers.schedules import Constant
 from mercer.solvers.solution import Solution, Status
 
 KERNEL = Gaussian(0.7)
@@ -190,3 +196,21 @@ def test_splitting_begins_at_a_start():
     first = Splitting(1e-6).solve(problem)
     again = Splitting(1e-6).solve(problem, first)
     assert again.status.converged
+
+
+@pytest.mark.parametrize(
+    ("make", "text"),
+    [
+        (lambda: MiniBatch(1, 0.1), r"MiniBatch needs a schedule of steps; got 0\.1\. Write sch"),
+        (lambda: DoublyStochastic(1, 0.1), "DoublyStochastic needs a schedule of steps"),
+        (lambda: MiniBatch(1, Constant(1.0), averaging=True), r"needs averaging=Average\(\), Ave"),
+        (lambda: Splitting(iterations=0), "Splitting needs a whole number iterations ≥ 1; got 0"),
+        (lambda: SparseExpansion(time_limit=-1), "needs a finite time_limit > 0; got -1"),
+        (lambda: SubgradientDescent(2, Constant(1.0), time_limit=0), "finite time_limit > 0"),
+        (lambda: KernelGradientDescent(None), "needs a whole number steps ≥ 1; got None"),
+        (lambda: ConjugateGradient(rank=0.5), "needs a whole number rank ≥ 1; got 0.5"),
+    ],
+)
+def test_settings_are_checked_alike(make, text):
+    with pytest.raises(ValueError, match=text):
+        make()

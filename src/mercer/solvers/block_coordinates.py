@@ -9,56 +9,33 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from mercer.arrays import Array, as_numpy, beside, namespace, precision, to_precision
-from mercer.checks import check_count, check_positive
+from mercer.arrays import Array, as_numpy, beside, to_precision
 from mercer.features.centres import RandomlyPivoted
 from mercer.operators import Gram
 from mercer.points import PointSet
 from mercer.runtime.machine import column_memory, value_cost
-from mercer.solvers.conjugate_gradient import default_tolerance
-from mercer.solvers.driver import Callback, Progress, State, drive
+from mercer.solvers.conjugate_gradient import default_tolerance, require_ridge
+from mercer.solvers.driver import Callback, Progress, State
 from mercer.solvers.early_stopping import HeldOut
+from mercer.solvers.iterative import Iterative
 from mercer.solvers.optimality import Residual, ridge_residual
 from mercer.solvers.preconditioners.low_rank import Columns, block_bytes, most_columns
 from mercer.solvers.preconditioners.sampling import random_rows
-from mercer.solvers.problem import Problem, require_square_loss, require_squared_norm
+from mercer.solvers.problem import Problem
 from mercer.solvers.ridge_system import RidgeSystem
 from mercer.solvers.solution import Solution, Status, plain_intercept
 
-
-@dataclass(frozen=True)
-class Tuning:
-    """Numbers of block coordinate descent.
-
-    Parameters
-    ----------
-    blocks : int
-        Of a pass, where rows are many; a block has no fewer than make the machine busy. With a
-        factor of the same rank small blocks gain more in a pass, as less of them is missed.
-    rank_share : float
-        Of the time of a gradient that the factor of a block may take.
-    power_steps : int
-        Of the power method, for the largest eigenvalue that the factor of a block misses.
-    damping_margin : float
-        Times that eigenvalue, which the power method finds from below.
-    mixed_size : int
-        Rows from which products in float32 are faster.
-    sample : int
-        Rows on which residual and rounding are looked at after a pass.
-    rounding : float
-        Share of the residual that rounding of products in float32 may have.
-    margin : float
-        Of the tolerance at which it is worth while to certify: the sample is small.
-    """
-
-    blocks: int = 256
-    rank_share: float = 0.1
-    power_steps: int = 10
-    damping_margin: float = 1.2
-    mixed_size: int = 2000
-    sample: int = 1024
-    rounding: float = 0.3
-    margin: float = 0.9
+BLOCKS = (
+    256  # of a pass, where rows are many; a block has no fewer than make the machine busy. With
+)
+# a factor of the same rank small blocks gain more in a pass, as less of them is missed
+RANK_SHARE = 0.1  # of the time of a gradient that the factor of a block may take
+POWER_STEPS = 10  # of the power method, for the largest eigenvalue that the factor misses,
+DAMPING_MARGIN = 1.2  # times that eigenvalue, which it finds from below
+MIXED_SIZE = 2000  # rows from which products in float32 are faster
+SAMPLE = 1024  # rows on which residual and rounding are looked at after a pass
+ROUNDING = 0.3  # of the residual, which rounding of products in float32 may have
+MARGIN = 0.9  # of the tolerance, at which it is worth while to certify: the sample is small
 
 
 @dataclass(eq=False)
@@ -77,7 +54,7 @@ class BlockState(State):
 
 
 @dataclass(frozen=True)
-class BlockCoordinateDescent:
+class BlockCoordinateDescent(Iterative):
     """Solve (K + nλ W⁻¹) α = y by steps on random blocks of rows; no product with all of K.
 
     A step takes a block B of rows, computes the gradient g = K_B: z + ρz_B − y_B there, and moves
@@ -109,7 +86,6 @@ class BlockCoordinateDescent:
         Hold rows out, and return the iterate that predicts them best.
     checkpoint : path, optional
         Where the iterate is stored after each pass; `solve(problem, resume=path)` goes on.
-    tuning : Tuning
 
     References
     ----------
@@ -144,34 +120,13 @@ class BlockCoordinateDescent:
     callback: Callback | None = field(default=None, compare=False)
     stopping: HeldOut | None = None
     checkpoint: Any = None
-    tuning: Tuning = field(default=Tuning(), repr=False)
-
-    def __post_init__(self) -> None:
-        check_count(self, "iterations", self.iterations)
-        for name in ("block_size", "rank"):
-            if getattr(self, name) is not None:
-                check_count(self, name, getattr(self, name))
-        for name in ("tolerance", "time_limit"):
-            if getattr(self, name) is not None:
-                check_positive(self, name, getattr(self, name))
-
-    def solve(
-        self, problem: Problem, start: Solution | None = None, *, resume: Any = None
-    ) -> Solution:
-        return drive(self, problem, start, resume=resume)
 
     def goal(self, gram: Gram) -> float:
         """The relative residual to reach."""
         return self.tolerance or default_tolerance(gram)
 
     def begin(self, problem: Problem, start: Solution | None = None) -> BlockState:
-        require_square_loss(type(self), problem)
-        require_squared_norm(self, problem)
-        if problem.regularization <= 0:
-            raise ValueError(
-                "BlockCoordinateDescent needs regularization > 0; got 0. Direct() finds the "
-                "interpolant of least norm."
-            )
+        require_ridge(self, problem)
         system = Blocks(self, problem)
         x = system.started(start)
         state = BlockState(work=system, x=x, v=system.xp.asarray(x, copy=True))
@@ -185,12 +140,13 @@ class BlockCoordinateDescent:
         """One pass over the rows, a block at a time; it ends where time is up."""
         system: Blocks = state.work
         fresh = not state.blocks and not bool(system.xp.any(state.x != 0))
-        system.seen = Seen() if fresh else None
-        for number, rows in enumerate(system.drawn(state.iteration)):
+        blocks = system.drawn(state.iteration)
+        for number, rows in enumerate(blocks):
             if number and time.perf_counter() >= state.deadline:
                 break
-            system.advance(state, rows)
-        system.seen = None
+            # beyond the rows of the first pass so far x and v are 0: half of its products
+            seen = np.concatenate([rows[:0], *blocks[:number]]) if fresh else None
+            system.advance(state, rows, seen)
         state.iteration += 1
         self._look(state)
         return state
@@ -200,9 +156,11 @@ class BlockCoordinateDescent:
         system, goal = state.work, self.goal(state.work.gram)
         size, noise = system.sampled(state.x, state.dtype)
         state.record(residual=size)
-        if size <= self.tuning.margin * goal and self._certified(state).claimed <= goal:
-            state.finished = "the tolerance is reached"
-        if state.dtype == "float32" and noise > self.tuning.rounding * size:
+        if size <= MARGIN * goal:
+            *_, residual = self._certified(state, system.problem)
+            if residual.claimed <= goal:
+                state.finished = "the tolerance is reached"
+        if state.dtype == "float32" and noise > ROUNDING * size:
             state.dtype = "float64"
 
     # ---- the answer ------------------------------------------------------------------------------
@@ -210,22 +168,22 @@ class BlockCoordinateDescent:
     def progress(self, state: BlockState) -> Progress:
         return Progress(*state.work.coefficients(state.x))
 
-    def _certified(self, state: BlockState, problem: Problem | None = None) -> Residual:
-        """The residual of α as it will be stored."""
-        at, system = self.progress(state), state.work
-        alpha = to_precision(at.coefficients, precision(system.gram.dtype))
+    def _certified(self, state: BlockState, problem: Problem) -> tuple[Array, Array, Residual]:
+        """α as it will be stored, b, and their residual."""
+        at = self.progress(state)
+        alpha = to_precision(at.coefficients, state.work.precision)
         wide = to_precision(alpha, "float64")
-        return ridge_residual(problem or system.problem, wide, at.intercept, sampled=True)
+        return alpha, at.intercept, ridge_residual(problem, wide, at.intercept, sampled=True)
 
     def solution(self, state: BlockState) -> Solution:
-        at, residual = self.progress(state), self._certified(state, state.asked)
+        alpha, intercept, residual = self._certified(state, state.asked)
         return Solution(
-            coefficients=to_precision(at.coefficients, precision(state.work.gram.dtype)),
+            coefficients=alpha,
             status=self._status(state, residual),
             objective=residual.objective,
             gap=residual.claimed,
             history=state.history,
-            intercept=plain_intercept(at.intercept),
+            intercept=plain_intercept(intercept),
         )
 
     def _status(self, state: BlockState, residual: Residual) -> Status:
@@ -247,16 +205,15 @@ class Blocks(RidgeSystem):
 
     def __init__(self, solver: BlockCoordinateDescent, problem: Problem) -> None:
         super().__init__(type(solver), problem)
-        self.solver, self.tuning = solver, solver.tuning
-        self.seen: Seen | None = None
+        self.solver = solver
         self.active = np.flatnonzero(as_numpy(problem.sample_weights))
         rows = len(self.active)
-        size = solver.block_size or max(self.gram.machine.probe, rows // self.tuning.blocks)
+        size = solver.block_size or max(self.gram.machine.probe, rows // BLOCKS)
         self.count = -(-rows // min(size, rows))  # blocks of a pass
         self.block_rows = -(-rows // self.count)
         # columns whose factor takes little time beside a gradient, and fits
         gram, rows = self.gram, self.problem.rows
-        factor = self.tuning.rank_share * rows * value_cost(gram, np.float32)
+        factor = RANK_SHARE * rows * value_cost(gram, np.float32)
         most = most_columns(self.block_rows, 8, column_memory(gram), gram.machine)
         paying = max(1, min(most, int(math.sqrt(factor))))
         self.rank = min(self.block_rows, solver.rank or paying)
@@ -264,7 +221,7 @@ class Blocks(RidgeSystem):
     @property
     def first_dtype(self) -> str:
         """float32 where that is quicker and holds the values of K."""
-        single = self.precision == "float32" or self.problem.rows >= self.tuning.mixed_size
+        single = self.precision == "float32" or self.problem.rows >= MIXED_SIZE
         return "float32" if single and math.isfinite(self.rounding(64)) else "float64"
 
     def drawn(self, number: int) -> list[np.ndarray]:
@@ -274,7 +231,7 @@ class Blocks(RidgeSystem):
 
     # ---- one block -------------------------------------------------------------------------------
 
-    def advance(self, state: BlockState, rows: np.ndarray) -> None:
+    def advance(self, state: BlockState, rows: np.ndarray, seen: np.ndarray | None) -> None:
         """A step on a block: z is between x and v; x becomes z less it, v makes a longer one."""
         block = Block(self, rows, state.dtype, [self.solver.random_state, state.blocks])
         state.blocks, state.rank = state.blocks + 1, block.columns.rank
@@ -284,22 +241,28 @@ class Blocks(RidgeSystem):
         reach = 1.0 / math.sqrt(state.least)
         z = state.x + (state.v - state.x) / (1.0 + reach * self.count)
         places = beside(rows, z)
-        step = block.solve(self.gradient(z, places, block.points, state.dtype))
-        if self.seen is not None:
-            self.seen.add(block.points, places)
+        gradient = self.gradient(z, places, block.points, state.dtype, seen)
+        step = block.factor.solve(gradient) / block.shift
         state.v += forget * (z - state.v)
         state.v[places] -= reach * step
         z[places] -= step
         state.x = z
 
-    def gradient(self, z: Array, places: Array, points: PointSet, dtype: str) -> Array:
-        """(SKS + ρI)z − S(y, 1) on some rows, with values of K in a precision."""
+    def gradient(
+        self,
+        z: Array,
+        places: Array,
+        points: PointSet,
+        dtype: str,
+        seen: np.ndarray | None = None,
+    ) -> Array:
+        """(SKS + ρI)z − S(y, 1) on some rows, with K in a precision; z is 0 off the rows `seen`."""
         rest = self.ridge * z[places] - self.sides[places]
         columns, scaled = self.gram.y, self.roots * z
-        if self.seen is not None:
-            if self.seen.points is None:
+        if seen is not None:
+            if not len(seen):
                 return rest
-            columns, scaled = self.seen.points, scaled[self.seen.places]
+            columns, scaled = columns.take(seen), scaled[beside(seen, z)]
         part = self.part(points, columns, dtype)
         image = to_precision(part @ to_precision(scaled, dtype), "float64")
         return rest + self.roots[places] * image
@@ -311,7 +274,7 @@ class Blocks(RidgeSystem):
 
     def sampled(self, x: Array, dtype: str) -> tuple[float, float]:
         """The relative residual in float64 on some rows, and what another precision adds to it."""
-        rows = random_rows(self.problem.rows, self.tuning.sample, 1)
+        rows = random_rows(self.problem.rows, SAMPLE, 1)
         places, points = beside(rows, x), self.gram.x.take(rows)
         exact = self.gradient(x, places, points, "float64")
         noise = 0.0 * exact
@@ -323,19 +286,6 @@ class Blocks(RidgeSystem):
         """The relative size of the worst column, from some of its rows."""
         squares = self.problem.rows * self.xp.mean(some**2, axis=0)
         return float(self.xp.max(self.xp.sqrt(squares) / self.scale))
-
-
-@dataclass(eq=False)
-class Seen:
-    """The rows of the first pass so far, beyond which x and v are 0: half of the products."""
-
-    points: PointSet | None = None
-    places: Array = None
-
-    def add(self, points: PointSet, places: Array) -> None:
-        first = self.points is None
-        self.points = points if self.points is None else self.points.concatenated(points)
-        self.places = places if first else namespace(places).concat([self.places, places])
 
 
 class Block:
@@ -361,9 +311,9 @@ class Block:
 
     def _missed(self, random: np.random.Generator) -> float:
         """η: the power method, with a margin."""
-        system, tuning = self.system, self.system.tuning
+        system = self.system
         v, size = system.problem.array(random.standard_normal((len(self.roots), 1))), 0.0
-        for _ in range(tuning.power_steps):
+        for _ in range(POWER_STEPS):
             v = v / system.xp.linalg.vector_norm(v)
             image = self.own @ to_precision(self.roots * v, self.own.dtype)
             known = self.columns.combinations(self.columns.products(v))
@@ -371,7 +321,4 @@ class Block:
             size = float(system.xp.linalg.vector_norm(v))
             if not size:
                 break
-        return tuning.damping_margin * size
-
-    def solve(self, gradient: Array) -> Array:
-        return self.factor.solve(gradient) / self.shift
+        return DAMPING_MARGIN * size

@@ -10,13 +10,13 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from mercer.arrays import Array, as_numpy, namespace, precision, to_precision
-from mercer.checks import check_count, check_positive
+from mercer.arrays import Array, as_numpy, namespace, to_precision
 from mercer.features.centres import RandomlyPivoted
 from mercer.operators import Gram
 from mercer.runtime.machine import column_memory, float64_is_slow, value_cost
-from mercer.solvers.driver import DERIVED, Callback, Progress, State, drive
+from mercer.solvers.driver import DERIVED, Callback, Progress, State
 from mercer.solvers.early_stopping import HeldOut
+from mercer.solvers.iterative import Iterative
 from mercer.solvers.krylov import Step, conjugate_steps
 from mercer.solvers.optimality import Residual, ridge_residual
 from mercer.solvers.preconditioners.low_rank import (
@@ -29,48 +29,18 @@ from mercer.solvers.preconditioners.low_rank import (
 )
 from mercer.solvers.problem import Problem, require_square_loss, require_squared_norm
 from mercer.solvers.ridge_system import RidgeSystem
-from mercer.solvers.solution import Solution, Status
+from mercer.solvers.solution import Solution, Status, plain_intercept
 
-
-@dataclass(frozen=True)
-class Tuning:
-    """Numbers of conjugate gradients for ridge regression.
-
-    Parameters
-    ----------
-    mixed_size : int
-        Points from which products in float32 with refinement are faster.
-    product_rounding : float
-        Share of ρ that rounding of products in float32 may have. With 0.02 a correction gains a
-        factor of about 50 before rounding stops it.
-    column_rounding : float
-        The same for the columns of the preconditioner, which need not be exact.
-    workable : float
-        Either, where float32 was asked for: a correction still gains a factor of 3.
-    sample : int
-        Rows on which rounding is measured.
-    refinements : int
-        Corrections at most; three are usual.
-    stalled : float
-        A correction that leaves more than this share of the residual gains nothing: float64 is
-        tried, or it ends.
-    margin : float
-        Of the tolerance that the recursion has to reach, as the true residual is a little larger.
-    preconditioner_share : float
-        Of a time limit that making the preconditioner may take.
-    """
-
-    mixed_size: int = 2000
-    product_rounding: float = 0.02
-    column_rounding: float = 0.1
-    workable: float = 0.3
-    sample: int = 256
-    refinements: int = 12
-    stalled: float = 0.5
-    margin: float = 0.7
-    preconditioner_share: float = 1 / 3
-
-
+MIXED_SIZE = 2000  # points from which products in float32 with refinement are faster
+PRODUCT_ROUNDING = 0.02  # of ρ, which rounding of products in float32 may have: a correction then
+# gains a factor of about 50 before rounding stops it
+COLUMN_ROUNDING = 0.1  # the same for columns of the preconditioner, which need not be exact
+WORKABLE = 0.3  # either, where float32 was asked for: a correction still gains a factor of 3
+SAMPLE = 256  # rows on which rounding is measured
+REFINEMENTS = 12  # corrections at most; three are usual
+STALLED = 0.5  # of the residual: a correction that leaves more gains nothing
+MARGIN = 0.7  # of the tolerance, for the recursion: the true residual is a little larger
+PRECONDITIONER_SHARE = 1 / 3  # of a time limit that making the preconditioner may take
 TOLERANCES = {"float64": 1e-6, "float32": 1e-4, "float32 on a card": 1e-3}
 
 
@@ -82,6 +52,17 @@ def default_tolerance(gram: Gram) -> float:
     1e-06
     """
     return TOLERANCES["float32 on a card" if float64_is_slow(gram) else str(gram.dtype)]
+
+
+def require_ridge(solver: Any, problem: Problem, *, null_space: bool = False) -> None:
+    """Refuse what is no ridge regression with λ > 0."""
+    require_square_loss(type(solver), problem, null_space=null_space)
+    require_squared_norm(solver, problem)
+    if problem.regularization <= 0:
+        raise ValueError(
+            f"{type(solver).__name__} needs regularization > 0; got 0. Direct() finds the "
+            "interpolant of least norm."
+        )
 
 
 @dataclass(eq=False)
@@ -102,7 +83,7 @@ class RidgeState(State):
 
 
 @dataclass(frozen=True)
-class ConjugateGradient:
+class ConjugateGradient(Iterative):
     """Solve (K + nλ W⁻¹) α = y by conjugate gradients; K is multiplied by, and never stored.
 
     The preconditioner is K̂ + nλI with K̂ = FFᵀ from randomly pivoted Cholesky, so that iterations
@@ -134,7 +115,6 @@ class ConjugateGradient:
         Hold rows out, and return the iterate that predicts them best.
     checkpoint : path, optional
         Where the iterate is stored after each iteration; `solve(problem, resume=path)` goes on.
-    tuning : Tuning
 
     References
     ----------
@@ -166,20 +146,6 @@ class ConjugateGradient:
     callback: Callback | None = field(default=None, compare=False)
     stopping: HeldOut | None = None
     checkpoint: Any = None
-    tuning: Tuning = field(default=Tuning(), repr=False)
-
-    def __post_init__(self) -> None:
-        check_count(self, "iterations", self.iterations)
-        if self.rank is not None:
-            check_count(self, "rank", self.rank)
-        for name in ("tolerance", "time_limit"):
-            if getattr(self, name) is not None:
-                check_positive(self, name, getattr(self, name))
-
-    def solve(
-        self, problem: Problem, start: Solution | None = None, *, resume: Any = None
-    ) -> Solution:
-        return drive(self, problem, start, resume=resume)
 
     def goal(self, gram: Gram) -> float:
         """The relative residual to reach."""
@@ -189,21 +155,21 @@ class ConjugateGradient:
         """Whether float32 is used where rounding allows it."""
         if self.mixed is not None:
             return self.mixed
-        return bool(gram.dtype == np.float32) or gram.shape[0] >= self.tuning.mixed_size
+        return bool(gram.dtype == np.float32) or gram.shape[0] >= MIXED_SIZE
 
     # ---- the preconditioner ----------------------------------------------------------------------
 
-    def columns(self, problem: Problem, until: float = math.inf) -> Columns:
+    def columns(self, system: RidgeSystem, until: float = math.inf) -> Columns:
         """Columns of K for a preconditioner: enough for the λ of the problem, or as many as asked.
 
         They are in float32 where that is used and its rounding is small beside ρ. None are added
         after the time `until`.
         """
-        system, gram, n = System(ConjugateGradient, problem), problem.gram, problem.rows
-        dtype = np.dtype(self._precision(system, self.tuning.column_rounding))
+        problem, gram, n = system.problem, system.gram, system.problem.rows
+        dtype = np.dtype(self._precision(system, COLUMN_ROUNDING))
         most = most_columns(n, dtype.itemsize, column_memory(gram), gram.machine)
         most = min(n, self.rank or most)
-        entry = value_cost(gram, self._precision(system, self.tuning.product_rounding))
+        entry = value_cost(gram, self._precision(system, PRODUCT_ROUNDING))
         budget = RankBudget(system.ridge, self.goal(gram), n, math.inf if self.rank else entry)
         kernel: Any = gram.kernel
         if problem.polynomials is not None:
@@ -221,30 +187,23 @@ class ConjugateGradient:
         ones = system.xp.ones_like(system.roots)
         return Columns(to_precision(columns, dtype.name), ones, system.ridge, size)
 
-    def _precision(self, system: System, share: float) -> str:
+    def _precision(self, system: RidgeSystem, share: float) -> str:
         """float32 where it is used, and K in float32 is off by no more than this share of ρ."""
         if not self.mixes(system.gram):
             return "float64"
-        allowed = self.tuning.workable if self.mixed else share
-        rounding = system.rounding(self.tuning.sample)
+        allowed = WORKABLE if self.mixed else share
+        rounding = system.rounding(SAMPLE)
         return "float32" if rounding <= allowed * system.ridge else "float64"
 
     def shared(self, problem: Problem) -> SharedColumns:
         """Make what problems with several λ share; this one has the least."""
-        self.check(problem)
-        return SharedColumns(self.columns(problem))
+        return SharedColumns(self.columns(self._system(problem)))
 
     # ---- iterations ------------------------------------------------------------------------------
 
-    def check(self, problem: Problem) -> None:
-        """Refuse what is no problem for conjugate gradients."""
-        require_square_loss(type(self), problem, null_space=True)
-        require_squared_norm(self, problem)
-        if problem.regularization <= 0:
-            raise ValueError(
-                "ConjugateGradient needs regularization > 0; got 0. Direct() finds the "
-                "interpolant of least norm."
-            )
+    def _system(self, problem: Problem) -> System:
+        require_ridge(self, problem, null_space=True)
+        return System(ConjugateGradient, problem)
 
     def begin(
         self,
@@ -252,22 +211,17 @@ class ConjugateGradient:
         start: Solution | None = None,
         shared: SharedColumns | None = None,
     ) -> RidgeState:
-        self.check(problem)
-        system = System(ConjugateGradient, problem)
+        system = self._system(problem)
         if shared is None:
-            limit = self.tuning.preconditioner_share * (self.time_limit or math.inf)
-            columns = self.columns(problem, time.perf_counter() + limit)
+            limit = PRECONDITIONER_SHARE * (self.time_limit or math.inf)
+            columns = self.columns(system, time.perf_counter() + limit)
             system.preconditioner = columns.preconditioner(system.ridge, overwrite=True)
         else:
             system.preconditioner = shared.columns.preconditioner(system.ridge)
             system.shared = shared
         x = system.started(start) if shared is None or shared.x is None else shared.x
-        state = RidgeState(
-            work=system,
-            x=x,
-            correction=0.0 * x,
-            dtype=self._precision(system, self.tuning.product_rounding),
-        )
+        dtype = self._precision(system, PRODUCT_ROUNDING)
+        state = RidgeState(work=system, x=x, correction=0.0 * x, dtype=dtype)
         state.history |= {"residual": [], "seconds": []}
         self._look(state)
         return state
@@ -293,9 +247,9 @@ class ConjugateGradient:
         state.singles += state.dtype == "float32"
         left = xp.linalg.vector_norm(step.residual, axis=0)
         state.record(residual=float(xp.max(left * scaled / system.scale)))
-        wanted = self.tuning.margin * self.goal(system.gram) * system.scale / scaled
+        wanted = MARGIN * self.goal(system.gram) * system.scale / scaled
         if state.dtype == "float32":  # no more than products in float32 can tell
-            error = system.rounding(self.tuning.sample)
+            error = system.rounding(SAMPLE)
             wanted = xp.maximum(wanted, error * xp.linalg.vector_norm(step.lifted, axis=0))
         if bool(xp.all(left <= wanted)):
             self._correct(state)
@@ -334,11 +288,11 @@ class ConjugateGradient:
             state.x, state.residual = candidate, rest
         if system.size(state.residual) <= goal:
             state.finished = "the tolerance is reached"
-        elif after > self.tuning.stalled * before and state.dtype == "float64":
+        elif after > STALLED * before and state.dtype == "float64":
             state.finished = "rounding"
-        elif after > self.tuning.stalled * before:
+        elif after > STALLED * before:
             state.dtype = "float64"
-        if state.corrections >= self.tuning.refinements:
+        if state.corrections >= REFINEMENTS:
             state.finished = state.finished or "rounding"
 
     # ---- the answer ------------------------------------------------------------------------------
@@ -353,19 +307,18 @@ class ConjugateGradient:
         if system.shared is not None:
             system.shared.x = state.x
         at = self.progress(state)
-        alpha = to_precision(at.coefficients, precision(system.gram.dtype))
+        alpha = to_precision(at.coefficients, system.precision)
         wide = to_precision(alpha, "float64")
-        plain = not problem.fit_intercept and problem.null_space is None
-        same = problem.weights is None and plain
-        residual = state.certified if same else None  # α is x then
-        if residual is None:
+        constant = problem.fit_intercept or problem.null_space is not None
+        residual = state.certified
+        if residual is None or constant or problem.weights is not None:  # else α is x
             residual = ridge_residual(problem, wide, at.intercept)
         intercept, note = at.intercept, ""
         if state.stopped and problem.null_space is None:
-            constant, rest = _constant(problem)
+            best, rest = _constant(problem)
             if residual.objective > rest.objective:
                 # iterations lower the dual objective; f may first move away from the targets
-                alpha, intercept, residual = 0.0 * alpha, constant, rest
+                alpha, intercept, residual = 0.0 * alpha, best, rest
                 note = "; a constant is better than what they have found, and is returned"
         return Solution(
             coefficients=alpha,
@@ -373,7 +326,7 @@ class ConjugateGradient:
             objective=residual.objective,
             gap=residual.claimed,
             history=state.history,
-            intercept=intercept if intercept.ndim else float(intercept),
+            intercept=plain_intercept(intercept),
         )
 
     def _status(self, state: RidgeState, residual: Residual, note: str = "") -> Status:

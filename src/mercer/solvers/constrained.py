@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import scipy  # its parts are loaded where they are used
@@ -17,13 +17,14 @@ import scipy  # its parts are loaded where they are used
 from mercer.arrays import Array, namespace, precision, to_precision
 from mercer.losses import Squared
 from mercer.solvers.automatic import default_solver
-from mercer.solvers.optimality import Gap, certified_gap
+from mercer.solvers.optimality import certified_gap
 from mercer.solvers.penalties import Ball, NormPenalty
 from mercer.solvers.problem import Problem, Solver, require_plain_intercept
 from mercer.solvers.solution import Solution, Status
 from mercer.solvers.spectral import SpectralPath
 
 STEPS = 60  # decades of λ up and down in which a root is sought
+GOAL = 1e-5  # relative gap; float32 coefficients of a constraint leave about 1e-6
 
 
 @dataclass(frozen=True)
@@ -67,88 +68,56 @@ class Constrained:
 
     def solve(self, problem: Problem) -> Solution:
         require_plain_intercept("Constrained", problem)
-        penalty = problem.penalty
         curve: Curve
         if isinstance(problem.loss, Squared):
-            curve = NormCurve.of(problem)
+            curve = NormCurve(problem)
         else:
             curve = SolvedCurve(problem, self.solver or default_solver(problem.loss, 1e-9))
-        if isinstance(penalty, Ball):
-            multipliers = [_multiplier_of_ball(curve, penalty.radius)]
-        elif isinstance(penalty, NormPenalty):
-            multipliers = _multipliers(curve, penalty)
+        if isinstance(problem.penalty, Ball):
+            multipliers = [_multiplier_of_ball(curve, problem.penalty.radius)]
+        elif isinstance(problem.penalty, NormPenalty):
+            multipliers = _multipliers(curve, problem.penalty)
         else:
             raise ValueError(
                 f"Constrained takes a function of the norm in place of (λ/2)‖f‖²; got "
                 f"regularization={problem.regularization!r}. Write Problem(..., "
                 "regularization=Ball(radius)), PowerOfNorm(strength) or OfNorm(R, slope)."
             )
-        fits = [self._fitted(problem, curve, multiplier) for multiplier in multipliers]
+        fits = [_fitted(problem, curve, multiplier) for multiplier in multipliers]
         return min(fits, key=lambda solution: solution.objective)
 
-    def _fitted(self, problem: Problem, curve: Curve, multiplier: float) -> Solution:
-        """The solution for a multiplier; f = 0 for an infinite one."""
-        coefficients, intercept = curve.fit(multiplier)
-        coefficients = to_precision(coefficients, precision(problem.gram.dtype))
-        coefficients = self._within(problem, coefficients)
-        finite = multiplier if math.isfinite(multiplier) else 0.0
-        gap = certified_gap(problem, coefficients, intercept, multiplier=finite)
-        return Solution(
-            coefficients=coefficients,
-            status=self._status(problem, coefficients, multiplier, gap),
-            objective=gap.objective,
-            gap=gap.absolute,
-            history={"multiplier": [multiplier]},
-            intercept=intercept,
-        )
 
-    def _within(self, problem: Problem, coefficients: Array) -> Array:
-        """Where eigenvalues are rounded, the norm is off a little: back into the ball."""
-        norm = math.sqrt(max(sum(problem.norms(coefficients)), 0.0))
-        if isinstance(problem.penalty, Ball) and norm > problem.penalty.radius:
-            return (problem.penalty.radius / norm) * coefficients
-        return coefficients
-
-    def _status(self, problem: Problem, v: Array, multiplier: float, gap: Gap) -> Status:
-        norm = math.sqrt(max(sum(problem.norms(v)), 0.0))
-        where = f"‖f‖ = {norm:.6g}"
-        if isinstance(problem.penalty, Ball):
-            radius = problem.penalty.radius
-            where += " = D" if abs(norm - radius) <= 1e-5 * radius else f" ≤ D = {radius:g}"
-        text = f"{where}, with the multiplier λ = {multiplier:.6g}; "
-        if isinstance(problem.penalty, NormPenalty) and not problem.penalty.convex:
-            return Status(
-                True, f"Stationary, not certified: {text}R(‖f‖²) is not stated to be convex."
-            )
-        if gap.relative <= GOAL:
-            return Status(True, f"Solved: {text}{gap}.")
+def _fitted(problem: Problem, curve: Curve, multiplier: float) -> Solution:
+    """The solution for a multiplier; f = 0 for an infinite one."""
+    penalty, (coefficients, intercept) = problem.penalty, curve.fit(multiplier)
+    coefficients = to_precision(coefficients, precision(problem.gram.dtype))
+    norm, where = _norm(problem, coefficients), ""
+    if isinstance(penalty, Ball):
+        radius = penalty.radius
+        if norm > radius:  # eigenvalues are rounded, and so the norm is off a little
+            coefficients = (radius / norm) * coefficients
+            norm = _norm(problem, coefficients)
+        where = " = D" if abs(norm - radius) <= 1e-5 * radius else f" ≤ D = {radius:g}"
+    finite = multiplier if math.isfinite(multiplier) else 0.0
+    gap = certified_gap(problem, coefficients, intercept, multiplier=finite)
+    text = f"‖f‖ = {norm:.6g}{where}, with the multiplier λ = {multiplier:.6g}; "
+    if isinstance(penalty, NormPenalty) and not penalty.convex:
+        text = f"Stationary, not certified: {text}R(‖f‖²) is not stated to be convex."
+        status = Status(True, text)
+    elif gap.relative <= GOAL:
+        status = Status(True, f"Solved: {text}{gap}.")
+    else:
         advice = "Write Constrained(solver) with a solver of a smaller tolerance."
-        return Status(False, f"Not solved to {GOAL:.0e}: {text}{gap}.", advice)
+        status = Status(False, f"Not solved to {GOAL:.0e}: {text}{gap}.", advice)
+    history = {"multiplier": [multiplier]}
+    return Solution(coefficients, status, gap.objective, gap.absolute, history, intercept)
 
 
-GOAL = 1e-5  # relative gap; float32 coefficients of a constraint leave about 1e-6
+def _norm(problem: Problem, coefficients: Array) -> float:
+    return math.sqrt(max(sum(problem.norms(coefficients)), 0.0))
 
 
-class Curve(Protocol):
-    """λ ↦ f_λ and its norm."""
-
-    def norm(self, regularization: float) -> float:
-        """‖f_λ‖; 0 is the limit λ → 0, where it is known."""
-
-    def fit(self, regularization: float) -> tuple[Array, Any]:
-        """α and the intercept; of f = 0 for λ = ∞."""
-
-    @property
-    def start(self) -> float:
-        """A λ to begin with, of the size of the eigenvalues of K/n."""
-
-    @property
-    def has_limit(self) -> bool:
-        """Whether λ = 0 is known."""
-
-    @property
-    def accuracy(self) -> float:
-        """How accurately log λ follows from ‖f_λ‖."""
+# ---- one equation for the multiplier -------------------------------------------------------------
 
 
 def _multiplier_of_ball(curve: Curve, radius: float) -> float:
@@ -180,15 +149,15 @@ def _multipliers(curve: Curve, penalty: NormPenalty) -> list[float]:
 
     below = 14 if curve.has_limit else 8
     step = 1.0 if penalty.convex else 0.25
-    grid = curve.start * 10.0 ** np.arange(-below, 8.0 + step, step)
-    values = [excess(float(ridge)) for ridge in grid]
+    grid = (curve.start * 10.0 ** np.arange(-below, 8.0 + step, step)).tolist()
+    values = [excess(ridge) for ridge in grid]
     roots = [
-        _root(excess, float(grid[i]), float(grid[i + 1]), curve.accuracy)
+        _root(excess, grid[i], grid[i + 1], curve.accuracy)
         for i in range(len(grid) - 1)
         if values[i] < 0 <= values[i + 1]
     ]
     if values[0] >= 0 and not roots:
-        roots = [float(grid[0])]
+        roots = [grid[0]]
     return roots if penalty.convex and roots else [*roots, math.inf]
 
 
@@ -210,77 +179,68 @@ def _root(excess: Callable[[float], float], low: float, high: float, accuracy: f
     return math.exp(root)
 
 
+# ---- λ ↦ f_λ and its norm ------------------------------------------------------------------------
+
+
 class SolvedCurve:
     """λ ↦ f_λ for any loss, by a solver; each λ is solved once."""
 
-    has_limit, accuracy = False, 1e-8
+    has_limit = False  # whether λ = 0 is known
+    accuracy = 1e-8  # with which log λ follows from ‖f_λ‖
 
     def __init__(self, problem: Problem, solver: Solver) -> None:
         self.problem, self.solver = problem, solver
         self.solutions: dict[float, Solution] = {}
+        # a λ to begin with, of the size of the eigenvalues of K/n
+        self.start = float(np.mean(np.asarray(problem.gram.diagonal(), np.float64))) or 1.0
 
-    @property
-    def start(self) -> float:
-        return float(np.mean(np.asarray(self.problem.gram.diagonal(), np.float64))) or 1.0
+    def norm(self, ridge: float) -> float:
+        """‖f_λ‖."""
+        return _norm(self.problem, self._at(ridge).coefficients)
 
-    def norm(self, regularization: float) -> float:
-        v = self._at(regularization).coefficients
-        return math.sqrt(max(sum(self.problem.norms(v)), 0.0))
+    def fit(self, ridge: float) -> tuple[Array, Any]:
+        """α and the intercept; of f = 0 for λ = ∞."""
+        if math.isinf(ridge):
+            far = self._at(1e8 * self.start)
+            return 0.0 * far.coefficients, far.intercept
+        return self._at(ridge).coefficients, self._at(ridge).intercept
 
-    def fit(self, regularization: float) -> tuple[Array, Any]:
-        if math.isinf(regularization):
-            largest = self._at(1e8 * self.start)
-            return 0.0 * largest.coefficients, largest.intercept
-        solution = self._at(regularization)
-        return solution.coefficients, solution.intercept
-
-    def _at(self, regularization: float) -> Solution:
-        if regularization not in self.solutions:
-            posed = replace(self.problem, regularization=regularization)
-            self.solutions[regularization] = self.solver.solve(posed)
-        return self.solutions[regularization]
+    def _at(self, ridge: float) -> Solution:
+        if ridge not in self.solutions:
+            posed = replace(self.problem, regularization=ridge)
+            self.solutions[ridge] = self.solver.solve(posed)
+        return self.solutions[ridge]
 
 
-@dataclass(frozen=True, eq=False)
 class NormCurve:
-    """λ ↦ ‖f_λ‖ in the eigenvectors of √w K √w: n operations for each λ.
+    """λ ↦ f_λ for the square loss in the eigenvectors of √w K √w: n operations for each λ.
 
     Eigenvalues at the level of rounding are taken for 0, so that λ → 0 tends to the least-squares
     solution of least norm.
-
-    >>> import numpy as np
-    >>> from mercer.kernels import Linear
-    >>> from mercer.losses import Squared
-    >>> problem = Problem(Linear().gram([[1.0]]), np.array([3.0]), Squared(), regularization=0.0)
-    >>> [NormCurve.of(problem).norm(ridge) for ridge in (0.0, 0.5, 2.0)]
-    [3.0, 2.0, 1.0]
     """
 
-    path: SpectralPath
     has_limit, accuracy = True, 1e-15
 
-    @property
-    def start(self) -> float:
-        return float(namespace(self.path.eigenvalues).mean(self.path.eigenvalues)) or 1.0
-
-    @classmethod
-    def of(cls, problem: Problem) -> NormCurve:
+    def __init__(self, problem: Problem) -> None:
         gram, weights = problem.gram.astype(np.float64), problem.weights
         path = SpectralPath.of(gram, problem.targets, weights, fit_intercept=problem.fit_intercept)
-        counted = namespace(path.eigenvalues).where(path.null, 0.0, path.eigenvalues)
-        return cls(replace(path, eigenvalues=counted))
+        self.xp, self.null = namespace(path.eigenvalues), path.null
+        self.path = replace(path, eigenvalues=self.xp.where(self.null, 0.0, path.eigenvalues))
+        self.start = float(self.xp.mean(self.path.eigenvalues)) or 1.0
 
-    def norm(self, regularization: float) -> float:
+    def norm(self, ridge: float) -> float:
         """‖f_λ‖ = √(Σ σ_j c_j²)."""
-        c, _ = self.path.coordinates(regularization)
-        return math.sqrt(float(namespace(c).sum(self.path.eigenvalues[:, None] * c**2)))
+        c, _ = self.path.coordinates(ridge)
+        return math.sqrt(float(self.xp.sum(self.path.eigenvalues[:, None] * c**2)))
 
-    def fit(self, regularization: float) -> tuple[Array, Any]:
+    def fit(self, ridge: float) -> tuple[Array, Any]:
         """α and the intercept; what K does not see is left out of α."""
-        infinite = math.isinf(regularization)
-        c, intercept = self.path.coordinates(1e100 if infinite else regularization)
-        c = 0.0 * c if infinite else c
-        c = namespace(c).where(self.path.null[:, None], 0.0, c)
+        infinite = math.isinf(ridge)
+        c, intercept = self.path.coordinates(1e100 if infinite else ridge)
+        c = self.xp.where(self.null[:, None], 0.0, 0.0 * c if infinite else c)
         alpha = self.path.roots[:, None] * (self.path.eigenvectors @ c)
         single = self.path.targets.ndim == 1
         return (alpha[:, 0], float(intercept[0])) if single else (alpha, intercept)
+
+
+Curve = SolvedCurve | NormCurve

@@ -65,13 +65,8 @@ def sentence(gram: Gram, witness: Any) -> str:
 
 def without_minimum(gram: Gram, witness: Any, note: str) -> Status:
     """The status of a system that was solved for a kernel that is not positive definite."""
-    return Status(
-        False,
-        f"No minimum: {sentence(gram, witness)}; {note}",
-        "The system is solved, but for this kernel the objective has no minimum. Choose a positive "
-        "definite one, as Gaussian(), or add a multiple of the identity to a precomputed matrix.",
-        witness,
-    )
+    advice = "The system is solved, but for this kernel the objective has no minimum."
+    return _no_minimum(gram, witness, f"; {note}", advice)
 
 
 def as_stationary(gram: Gram, status: Status) -> Status:
@@ -89,14 +84,10 @@ def as_stationary(gram: Gram, status: Status) -> Status:
     witness = witness_of(gram)
     if witness is None:
         return status
-    return Status(
-        False,
-        f"No minimum: {sentence(gram, witness)}. A stationary point, whose gap measures the "
-        f"conditions of optimality and bounds nothing. {status.message}",
-        f"{status.advice} Choose a positive definite kernel, as Gaussian(), or add a multiple of "
-        "the identity to a precomputed matrix.".strip(),
-        witness,
+    note = (
+        ". A stationary point, whose gap measures the conditions of optimality and bounds nothing. "
     )
+    return _no_minimum(gram, witness, note + status.message, status.advice)
 
 
 def solved_for_nearest(problem: Problem, solver: Solver) -> Solution:
@@ -123,14 +114,20 @@ def solved_for_nearest(problem: Problem, solver: Solver) -> Solution:
     matrix = (basis * values[values >= 0]) @ basis.T
     nearest = Precomputed(0.5 * (matrix + matrix.T)).gram(np.arange(gram.shape[0]))
     solution = solver.solve(replace(problem, operator=nearest))
-    status = Status(
-        False,
-        f"No minimum: {sentence(gram, vectors[:, 0])}. Solved for the nearest positive "
-        f"semidefinite matrix instead. {solution.status.message}",
-        "Choose a positive definite kernel, as Gaussian(), or add a multiple of the identity to a "
-        "precomputed matrix.",
-        vectors[:, 0],
+    note = (
+        f". Solved for the nearest positive semidefinite matrix instead. {solution.status.message}"
     )
     coefficients = (basis @ (basis.T @ as_numpy(solution.coefficients))).astype(gram.dtype)
-    coefficients = gram.x.vector(coefficients)
-    return replace(solution, coefficients=coefficients, status=status)
+    return replace(
+        solution,
+        coefficients=gram.x.vector(coefficients),
+        status=_no_minimum(gram, vectors[:, 0], note),
+    )
+
+
+def _no_minimum(gram: Gram, witness: Any, note: str, advice: str = "") -> Status:
+    advice = (
+        f"{advice} Choose a positive definite kernel, as Gaussian(), or add a multiple of the "
+        "identity to a precomputed matrix."
+    )
+    return Status(False, f"No minimum: {sentence(gram, witness)}{note}", advice.strip(), witness)

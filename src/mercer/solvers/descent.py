@@ -16,29 +16,18 @@ from typing import Any
 import numpy as np
 
 from mercer.arrays import Array, namespace, precision, to_precision
-from mercer.checks import check_count, check_positive
-from mercer.solvers.driver import DERIVED, Callback, Progress, State, drive
+from mercer.checks import check_positive
+from mercer.solvers.driver import DERIVED, Callback, Progress, State
 from mercer.solvers.early_stopping import HeldOut
+from mercer.solvers.iterative import Iterative
 from mercer.solvers.krylov import largest_eigenvalue
 from mercer.solvers.optimality import certified_gap, gradient_norm
 from mercer.solvers.problem import Problem, over_rows, require_squared_norm
-from mercer.solvers.schedules import Average, Schedule, check_first_step, check_objects
+from mercer.solvers.schedules import Average, Schedule, check_first_step
 from mercer.solvers.solution import Solution, Status, plain_intercept
 
-
-@dataclass(frozen=True)
-class Tuning:
-    """Numbers of descents in the space.
-
-    `refresh` is the number of steps after which values are computed from coefficients again, lest
-    rounding adds up; `slack` allows for the rounding of a tolerance times a norm.
-    """
-
-    refresh: int = 32
-    slack: float = 1.0 + 1e-9
-
-
-TUNING = Tuning()
+REFRESH = 32  # steps, after which values are computed from coefficients again: rounding adds up
+SLACK = 1.0 + 1e-9  # for the rounding of a tolerance times a norm
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,14 +37,6 @@ class Element:
     coefficients: Array
     intercept: Array
     values: Array
-
-    def plus(self, factor: float, other: Element) -> Element:
-        """This element and a multiple of another one."""
-        return Element(
-            self.coefficients + factor * other.coefficients,
-            self.intercept + factor * other.intercept,
-            self.values + factor * other.values,
-        )
 
     def squared_norm(self) -> float:
         """‖f‖² = αᵀKα, without b."""
@@ -104,10 +85,11 @@ class Functional:
 
     def stepped(self, at: Element, size: float, gradient: Element, t: int) -> Element:
         """f − η∇J, the t-th step."""
-        after = at.plus(-float(size), gradient)
-        if t % TUNING.refresh:
-            return after
-        return self.element(after.coefficients, after.intercept)
+        alpha = at.coefficients - float(size) * gradient.coefficients
+        b = at.intercept - float(size) * gradient.intercept
+        if t % REFRESH == 0:
+            return self.element(alpha, b)
+        return Element(alpha, b, at.values - float(size) * gradient.values)
 
     def progress(self, at: Element, gradient: Element) -> Progress:
         """J(f + b) and its parts."""
@@ -176,7 +158,7 @@ class Discrepancy:
 
 
 @dataclass(frozen=True)
-class KernelGradientDescent:
+class KernelGradientDescent(Iterative):
     """Functional gradient descent, α ← α − η(w·ℓ'(y, Kα)/Σw + λα), for smooth losses.
 
     For the square loss with λ = 0 it is α ← α − (η/n)(Kα − y), and t steps from 0 are the filter
@@ -225,19 +207,9 @@ class KernelGradientDescent:
     callback: Callback | None = field(default=None, compare=False)
     checkpoint: Any = None
 
-    def __post_init__(self) -> None:
-        check_count(self, "steps", self.steps)
-        check_positive(self, "tolerance", self.tolerance)
-        for name in ("step_size", "time_limit"):
-            if getattr(self, name) is not None:
-                check_positive(self, name, getattr(self, name))
-
     @property
     def iterations(self) -> int:
         return self.steps
-
-    def solve(self, problem: Problem, start: Any = None, *, resume: Any = None) -> Solution:
-        return drive(self, problem, start, resume=resume)
 
     def begin(self, problem: Problem, start: Any = None) -> DescentState:
         require_squared_norm(self, problem)
@@ -269,16 +241,14 @@ class KernelGradientDescent:
     def _look(self, state: DescentState) -> None:
         """The gradient where the descent is, and whether that is where it ends."""
         at = state.here()
-        gradient = state.work.gradient(at)
-        state.seen = state.work.progress(at, gradient), gradient
-        progress, rule = state.seen[0], self.stopping
-        state.record(objective=progress.objective, gradient_norm=progress.gradient_norm)
-        norm = progress.gradient_norm
+        gradient, rule = state.work.gradient(at), self.stopping
+        progress = state.work.progress(at, gradient)
+        norm, risk = progress.gradient_norm, progress.risk
+        state.seen = progress, gradient
+        state.record(objective=progress.objective, gradient_norm=norm)
         state.error = norm / state.scale if state.scale else (math.inf if norm else 0.0)
-        if isinstance(rule, Discrepancy) and progress.risk <= rule.level:
-            state.finished = (
-                f"the mean loss {progress.risk:.3g} is down to the level {rule.level:g}"
-            )
+        if isinstance(rule, Discrepancy) and risk <= rule.level:
+            state.finished = f"the mean loss {risk:.3g} is down to the level {rule.level:g}"
 
     def step(self, state: DescentState) -> DescentState:
         if state.seen is None:  # resumed
@@ -299,21 +269,29 @@ class KernelGradientDescent:
 
     def solution(self, state: DescentState) -> Solution:
         at, problem = self.progress(state), state.asked
-        coefficients = problem.stored(at.coefficients)
-        intercept = plain_intercept(at.intercept)
+        coefficients, intercept = problem.stored(at.coefficients), plain_intercept(at.intercept)
         norm = gradient_norm(problem, coefficients, intercept)
-        return Solution(
-            coefficients=coefficients,
-            status=self._status(state, norm),
-            objective=problem.objective(coefficients, intercept),
-            gap=gradient_norm(problem, coefficients, intercept, rounding=True),
-            history=state.history,
-            intercept=intercept,
-        )
+        objective = problem.objective(coefficients, intercept)
+        gap = gradient_norm(problem, coefficients, intercept, rounding=True)
+        status = self._status(state, norm)
+        return Solution(coefficients, status, objective, gap, state.history, intercept)
 
     def _status(self, state: DescentState, norm: float) -> Status:
-        within = state.error <= self.tolerance
-        reason = state.finished or _reason(state, within)
+        within, limited = state.error <= self.tolerance, state.stopped.startswith("the limit")
+        reason, met, advice = state.finished, False, ""
+        if reason:
+            met = "not finite" not in reason
+            advice = "" if met else "This is the last iterate until then."
+        elif within:
+            reason = "the gradient is within the tolerance"
+            met = norm <= SLACK * self.tolerance * state.scale
+            advice = "" if met else "Rounding hides the rest: use float64."
+        elif limited:
+            reason = "that was the limit"
+            advice = "Allow more steps, or stop early on purpose with HeldOut."
+        else:
+            said = " said so" if state.stopped == "the callback" else ""
+            reason, advice = f"{state.stopped}{said}", "This is the best iterate until then."
         text = (
             f"Stopped after {state.iteration} steps of {state.size:.3g}: {reason}. Gradient norm "
             f"{norm:.2e}"
@@ -321,30 +299,11 @@ class KernelGradientDescent:
         ridge = state.asked.regularization
         if ridge > 0 and not state.asked.fit_intercept:
             text += f", so the objective is within {norm**2 / (2 * ridge):.1e} of the least"
-        if state.finished:
-            met = "not finite" not in state.finished
-            advice = "" if met else "This is the last iterate until then."
-        elif not within:
-            met = False
-            advice = "Allow more steps, or stop early on purpose with HeldOut."
-            if not state.stopped.startswith("the limit"):
-                advice = "This is the best iterate until then."
-        else:
-            met = norm <= TUNING.slack * self.tolerance * state.scale
-            advice = "" if met else "Rounding hides the rest: use float64."
         return Status(met, f"{text}.", advice)
 
 
-def _reason(state: DescentState, within: bool) -> str:
-    if within:
-        return "the gradient is within the tolerance"
-    if state.stopped.startswith("the limit"):
-        return "that was the limit"
-    return f"{state.stopped} said so" if state.stopped == "the callback" else state.stopped
-
-
 @dataclass(frozen=True)
-class SubgradientDescent:
+class SubgradientDescent(Iterative):
     """f ← f − η_t g_t with a subgradient g_t of J, for every convex loss, kinked ones too.
 
     J need not fall in every step. The average of the iterates f_0, …, f_{T−1} is returned, which
@@ -391,17 +350,9 @@ class SubgradientDescent:
     callback: Callback | None = field(default=None, compare=False)
     checkpoint: Any = None
 
-    def __post_init__(self) -> None:
-        check_count(self, "steps", self.steps)
-        check_positive(self, "tolerance", self.tolerance)
-        check_objects(self, self.schedule, self.averaging)
-
     @property
     def iterations(self) -> int:
         return self.steps
-
-    def solve(self, problem: Problem, start: Any = None, *, resume: Any = None) -> Solution:
-        return drive(self, problem, start, resume=resume)
 
     def begin(self, problem: Problem, start: Any = None) -> DescentState:
         require_squared_norm(self, problem)
@@ -446,9 +397,8 @@ class SubgradientDescent:
 
 def certified(tolerance: float, state: State, alpha: Array, intercept: Any, steps: int) -> Solution:
     """A solution with its duality gap, from scratch in float64."""
-    problem = state.asked
+    problem, intercept = state.asked, plain_intercept(intercept)
     coefficients = problem.stored(alpha)
-    intercept = plain_intercept(intercept)
     gap = certified_gap(problem, coefficients, intercept)
     converged = gap.absolute <= tolerance * abs(gap.objective)
     text = (

@@ -77,7 +77,7 @@ class HeldOutRows:
     """A problem without some rows, whose weight is 0 in `rest`, and the loss of these rows."""
 
     def __init__(self, rule: HeldOut, problem: Problem) -> None:
-        self.problem = problem
+        self.rule, self.problem = rule, problem
         weights = as_numpy(problem.sample_weights)
         labels = as_numpy(problem.y) if problem.loss.is_classification else None
         if labels is not None and labels.ndim > 1:
@@ -85,68 +85,53 @@ class HeldOutRows:
         hidden = rule.hidden(weights, labels)
         self.rows = np.flatnonzero(hidden)
         self.rest = replace(problem, weights=np.where(hidden, 0.0, weights))
-        places = beside(self.rows, problem.y)
-        self.weights, self.places = problem.array(weights[self.rows]), places
+        self.weights = problem.array(weights[self.rows])
+        self.places = beside(self.rows, problem.y)
         self.part, self.y = problem.operator[self.rows, :], self._of_rows(problem.y)
 
     def risk(self, coefficients: Any, intercept: Any, values: Any = None) -> float:
         """Their mean loss; `values` are f(x_i) + b of all rows, where these are known."""
-        if values is None:
-            constants = self.problem.constants(intercept)
-            several = self.problem.null_space is not None
-            values = self.part @ self.problem.array(coefficients)
-            values = values + (self._of_rows(constants) if several else constants)
-        else:
+        if values is not None:
             values = self._of_rows(values)
+        else:
+            b = self.problem.constants(intercept)
+            b = b if self.problem.null_space is None else self._of_rows(b)
+            values = self.part @ self.problem.array(coefficients) + b
         return float(self.problem.loss.risk(self.y, values, self.weights))
 
     def _of_rows(self, values: Any) -> Any:
         return namespace(values).take(values, self.places, axis=0)
 
 
-class EarlyStopping:
+class EarlyStopping(HeldOutRows):
     """Watches the loss of held-out rows, and returns the iterate at which it is least.
 
     Only these rows are evaluated after a step; the others are fitted with the λ that was asked for.
     """
 
-    def __init__(self, rule: HeldOut, problem: Problem) -> None:
-        self.rule, self.problem, self.held = rule, problem, HeldOutRows(rule, problem)
-        self.rest = self.held.rest
-
     def see(self, state: State, progress: Progress) -> Progress:
         """The progress with the held-out risk; the state ends where it has not fallen for long."""
-        risk = self.held.risk(progress.coefficients, progress.intercept, progress.values)
+        risk = self.risk(progress.coefficients, progress.intercept, progress.values)
         risks = state.history.setdefault("held_out_risk", [])
         if not risks or risk < min(risks):
             state.best, state.best_intercept = progress.coefficients, progress.intercept
         risks.append(risk)
-        if self._age(state) >= self.rule.patience:
-            state.finished = f"their loss has not fallen for {self._age(state)} steps"
+        age = len(risks) - 1 - int(np.argmin(risks))
+        if age >= self.rule.patience:
+            state.finished = f"their loss has not fallen for {age} steps"
         return replace(progress, held_out_risk=risk)
-
-    @staticmethod
-    def _age(state: State) -> int:
-        risks = state.history["held_out_risk"]
-        return len(risks) - 1 - int(np.argmin(risks))
 
     def solution(self, state: State) -> Solution:
         """The best iterate, with the objective and the gap of the problem on all rows."""
-        problem, risks = self.problem, state.history["held_out_risk"]
-        alpha = to_precision(state.best, problem.operator.dtype)
-        gap = certified_gap(problem, alpha, state.best_intercept)
+        risks, intercept = state.history["held_out_risk"], plain_intercept(state.best_intercept)
+        alpha = to_precision(state.best, self.problem.operator.dtype)
+        gap = certified_gap(self.problem, alpha, state.best_intercept)
         why = state.stopped or state.finished or "the tolerance is reached"
         text = (
-            f"Stopped early: {len(self.held.rows)} held-out rows are predicted best after "
+            f"Stopped early: {len(self.rows)} held-out rows are predicted best after "
             f"{int(np.argmin(risks))} of {len(risks) - 1} steps, with a mean loss of "
             f"{min(risks):.4g}; it ended as {why}; on all rows {gap}."
         )
         advice = "Allow more time or iterations." if state.stopped else ""
-        return Solution(
-            coefficients=alpha,
-            status=Status(not state.stopped, text, advice),
-            objective=gap.objective,
-            gap=gap.absolute,
-            history=state.history,
-            intercept=plain_intercept(state.best_intercept),
-        )
+        status = Status(not state.stopped, text, advice)
+        return Solution(alpha, status, gap.objective, gap.absolute, state.history, intercept)

@@ -13,8 +13,7 @@ from mercer.kernels.functionals import are_functionals
 from mercer.losses import Squared
 from mercer.operators import Gram
 from mercer.points import PointSet, VectorPoints
-from mercer.runtime.budget import in_words
-from mercer.solvers.automatic import memory_limit
+from mercer.runtime.budget import require_room
 from mercer.solvers.direct import Direct
 from mercer.solvers.problem import Problem
 
@@ -56,49 +55,36 @@ def interpolant(kernel: Kernel, x: Any, y: Any, *, tolerance: float = 1e-6) -> R
             f"there must be one value (or row) for each of {len(points)} points; got shape "
             f"{values.shape}."
         )
-    _check_memory(len(points))
+    n = len(points)
+    what = f"interpolation stores the Gram matrix of {n} points and its eigenvectors, which"
+    advice = "Take fewer points, or fit with a small regularization, KernelRidge(alpha=1e-8)"
+    require_room(what, 16 * n * n, advice)
     gram = Gram(kernel, points)
-    if kernel.null_degree() is not None:
-        return _spline(gram, values, tolerance)
-    coefficients, rank = linalg.symmetric_solve(gram.dense().astype(np.float64), values)
-    missed = np.abs(gram @ coefficients - values)
+    if kernel.null_degree() is not None:  # the spline of least roughness
+        problem = Problem(gram, values, Squared(), 0.0)
+        f, rank = problem.function(Direct().solve(problem)), n
+        missed = np.abs(f(points) - values)
+    else:
+        coefficients, rank = linalg.symmetric_solve(gram.dense().astype(np.float64), values)
+        f = RKHSFunction(kernel, points, coefficients)
+        missed = np.abs(gram @ coefficients - values)
     if missed.max(initial=0.0) > tolerance * max(np.abs(values).max(initial=0.0), 1e-300):
         raise ValueError(_reason(kernel, points, values, missed, rank))
-    return RKHSFunction(kernel, points, coefficients)
-
-
-def _check_memory(n: int) -> None:
-    """Refuse what does not fit: K and its eigenvectors are stored."""
-    needed = 16 * n * n
-    if needed > memory_limit():
-        raise ValueError(
-            f"interpolation stores the Gram matrix of {n} points and its eigenvectors, "
-            f"{in_words(needed)}, and there are {in_words(memory_limit())}: raise MERCER_MEMORY, "
-            "take fewer points, or fit with a small regularization, KernelRidge(alpha=1e-8)."
-        )
-
-
-def _spline(gram: Gram, values: np.ndarray, tolerance: float) -> RKHSFunction:
-    """The spline of least roughness through the values."""
-    problem = Problem(gram, values, Squared(), 0.0)
-    f: RKHSFunction = problem.function(Direct().solve(problem))
-    kernel: Any = gram.kernel
-    missed = np.abs(f(gram.x) - values)
-    if missed.max(initial=0.0) > tolerance * max(np.abs(values).max(initial=0.0), 1e-300):
-        raise ValueError(_reason(kernel, gram.x, values, missed, len(values)))
     return f
 
 
 def _reason(
     kernel: Kernel, points: PointSet, values: np.ndarray, missed: np.ndarray, rank: int
 ) -> str:
-    twins = _contradiction(points, values)
-    if twins is not None:
-        i, j = twins
-        return (
-            f"points {i} and {j} coincide, but their values {values[i]} and {values[j]} differ: no "
-            "function takes both. Average them, or fit with a regularization > 0."
-        )
+    """Why no function of the space takes the values."""
+    first: dict[Any, int] = {}
+    for i, point in enumerate(_keys(points)):
+        j = first.setdefault(point, i)
+        if not np.array_equal(values[i], values[j]):
+            return (
+                f"points {j} and {i} coincide, but their values {values[j]} and {values[i]} "
+                "differ: no function takes both. Average them, or fit with a regularization > 0."
+            )
     if kernel.facts(getattr(points, "width", None)).universal.yes:
         return (
             "the space holds a function through these values, but not one that float64 can find: "
@@ -113,17 +99,8 @@ def _reason(
     )
 
 
-def _contradiction(points: PointSet, values: np.ndarray) -> tuple[int, int] | None:
-    """Two points that are the same and have different values."""
-    first: dict[Any, int] = {}
-    for i, point in enumerate(_keys(points)):
-        j = first.setdefault(point, i)
-        if not np.array_equal(values[i], values[j]):
-            return j, i
-    return None
-
-
 def _keys(points: PointSet) -> list[Any]:
+    """What is equal where points are."""
     if not isinstance(points, VectorPoints):
         return [repr(point) for point in points.data]
     rows = points.rows.toarray() if hasattr(points.rows, "toarray") else np.asarray(points.rows)

@@ -75,25 +75,22 @@ def conjugate_steps(
     True
     """
     dot = inner if coupled else _column_dots
-    if after is None:
-        y, lifted, residual = 0.0 * b, 0.0 * b, b
-        direction = residual
-        raised = high = lift(residual)
-        energy = dot(residual, high)
-    else:
-        y, lifted, residual, energy = after.solution, after.lifted, after.residual, after.energy
-        direction, raised = after.direction, after.raised
+    step = after
+    if step is None:
+        raised = lift(b)
+        step = Step(0.0 * b, 0.0 * b, b, dot(b, raised), math.nan, b, raised)
     while True:
-        image = apply(direction, raised)
-        bend = dot(image, raised)
-        length = _ratio(energy, bend)
-        y, lifted = y + length * direction, lifted + length * raised
-        residual = residual - length * image
+        image = apply(step.direction, step.raised)
+        bend = dot(image, step.raised)
+        length = _ratio(step.energy, bend)
+        residual = step.residual - length * image
         high = lift(residual)
-        previous, energy = energy, dot(residual, high)
-        turn = _ratio(energy, previous)
-        direction, raised = residual + turn * direction, high + turn * raised
-        yield Step(y, lifted, residual, energy, bend, direction, raised)
+        energy = dot(residual, high)
+        turn = _ratio(energy, step.energy)
+        y, lifted = step.solution + length * step.direction, step.lifted + length * step.raised
+        direction, raised = residual + turn * step.direction, high + turn * step.raised
+        step = Step(y, lifted, residual, energy, bend, direction, raised)
+        yield step
 
 
 @dataclass(frozen=True)

@@ -89,10 +89,8 @@ def regularization_path(
     last: Solution | None = None
     for ridge in ridges:
         last = drive(solver, replace(problem, regularization=ridge), last, shared=shared)
-        if isinstance(hidden, HeldOutRows):
-            risk = hidden.risk(last.coefficients, last.intercept)
-        else:
-            risk = _risk(problem, last, held_out)
+        at = last.coefficients, last.intercept
+        risk = _risk(problem, *at, held_out) if hidden is None else hidden.risk(*at)
         yield PathPoint(ridge, last, risk)
 
 
@@ -142,10 +140,8 @@ class RidgesOnCentres:
         self.problem, self.shared = problem, solver.shared(problem)
         basis, outputs, xp = self.shared.basis, problem.outputs, namespace(problem.y)
         assert basis is not None
-        self.whole, self.space = (
-            OnCentres(problem, basis, solver),
-            OnCentres(held.rest, basis, solver),
-        )
+        self.whole = OnCentres(problem, basis, solver)
+        self.space = OnCentres(held.rest, basis, solver)
         self.whole.columns = len(ridges) * outputs
         self.space.points = "float64"
         start = self.space.started(None)
@@ -232,19 +228,17 @@ class RidgesOnCentres:
 
     def solution(self, regularization: float) -> Solution:
         """The minimiser on all rows, from that on those which were fitted."""
-        start = next(
-            (point.solution for point in self.points if point.regularization == regularization),
-            None,
-        )
+        starts = {point.regularization: point.solution for point in self.points}
         problem = replace(self.problem, regularization=regularization)
-        return drive(Newton(), problem, start, shared=self.shared)
+        return drive(Newton(), problem, starts.get(regularization), shared=self.shared)
 
 
-def _risk(problem: Problem, solution: Solution, held_out: Any) -> float:
+def _risk(problem: Problem, v: Array, b: Any, held_out: Any) -> float:
+    """The mean loss on other points, nan where there are none."""
     if held_out is None:
-        return float("nan")
+        return math.nan
     points, y = held_out
     kernel = problem.operator.kernel
     cross = Gram(kernel, kernel.points(points), problem.operator.y)
-    y, v, b = (at_home(part, cross) for part in (y, solution.coefficients, solution.intercept))
+    y, v, b = (at_home(part, cross) for part in (y, v, b))
     return float(problem.loss.risk(y, cross @ v + b))

@@ -109,17 +109,15 @@ class NormPenalty:
         t = math.sqrt(max(sum(squares), 0.0)) * (1.0 - 1e-12)  # up to the rounding of a norm
         if not self.convex:
             return math.inf
-        if not self._reaches(1e-150, t):
+        low, high = 1e-150, 0.0
+        if not self._reaches(low, t):
             high = 1.0
             while not self._reaches(high, t):
                 high *= 2.0
                 if high > 1e100:
                     return math.inf
-            low = 1e-150
             while low < (middle := math.sqrt(low) * math.sqrt(high)) < high:
                 low, high = (low, middle) if self._reaches(middle, t) else (middle, high)
-        else:
-            high = 0.0
         return high * t - float(self.of(high * high))
 
     def largest_pull(self) -> float:

@@ -10,7 +10,7 @@ possible.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, cast
 
 import numpy as np
 
@@ -130,7 +130,9 @@ class PivotedCholesky:
         diagonal = gram.diagonal().astype(np.float64)
         trace, count = float(diagonal.sum()), min(most, FIRST_COLUMNS)
         while True:
-            factor = _columns(gram, count) if trace > 0 else np.empty((n, 0), gram.dtype)
+            factor: Any = np.empty((n, 0), gram.dtype)
+            if trace > 0:  # fewer columns where they already give K
+                factor = Greedy(count, pool=n).choose(cast(Any, gram.kernel), gram.x).factor
             squares = np.einsum("ij,ij->j", factor, factor, dtype=np.float64)
             rest = np.maximum(trace - np.concatenate([[0.0], np.cumsum(squares)]), 0.0)
             enough = np.flatnonzero(rest <= self.tolerance * trace)
@@ -139,29 +141,15 @@ class PivotedCholesky:
             count = min(2 * count, most)
         rank = int(enough[0]) if len(enough) else factor.shape[1]
         features = np.ascontiguousarray(factor[:, :rank], gram.dtype)
-        _refuse_indefinite(diagonal, features)
+        least = float((diagonal - np.einsum("ij,ij->i", features, features)).min(initial=0.0))
+        rounding = 10.0 * n * float(np.finfo(features.dtype).eps) * diagonal.max(initial=0.0)
+        if least < -rounding or (diagonal < 0).any():
+            raise NotPositiveDefiniteError(
+                f"Expected a positive definite kernel; a pivoted Cholesky factorisation met a "
+                f"remainder of {least:.3g} on the diagonal. Check the kernel with kernel.check(X)."
+            )
         missing = float(rest[rank]) / (trace or 1.0)
         return Root(features, missing, f"pivoted Cholesky root of rank {rank}")
-
-
-def _columns(gram: Gram, count: int) -> np.ndarray:
-    """The first columns of the pivoted factor; fewer where they already give K."""
-    kernel: Any = gram.kernel
-    factor = Greedy(count, pool=gram.shape[0]).choose(kernel, gram.x).factor
-    if factor is None:
-        raise ValueError("a pivoted Cholesky root needs all rows of its factor.")
-    return factor
-
-
-def _refuse_indefinite(diagonal: np.ndarray, features: np.ndarray) -> None:
-    """A remainder on the diagonal that is negative by more than rounding."""
-    least = float((diagonal - np.einsum("ij,ij->i", features, features)).min(initial=0.0))
-    unit = 10.0 * len(diagonal) * float(np.finfo(features.dtype).eps)
-    if least < -unit * float(diagonal.max(initial=0.0)) or (diagonal < 0).any():
-        raise NotPositiveDefiniteError(
-            f"Expected a positive definite kernel; a pivoted Cholesky factorisation met a "
-            f"remainder of {least:.3g} on the diagonal. Check the kernel with kernel.check(X)."
-        )
 
 
 @dataclass(frozen=True)

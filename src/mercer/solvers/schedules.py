@@ -293,15 +293,19 @@ def check_first_step(schedule: Schedule, curvature: float, regularization: float
         )
 
 
-def check_objects(owner: object, schedule: Any, averaging: Any) -> None:
-    """Refuse numbers and flags where objects are wanted."""
-    name = type(owner).__name__
-    if not hasattr(schedule, "step"):
+def check_schedule(owner: object, name: str, value: Any) -> None:
+    """Refuse a number where a schedule is wanted."""
+    if not hasattr(value, "step"):
         raise ValueError(
-            f"{name} needs a schedule of steps; got {schedule!r}. Write schedules.Constant(0.1), "
-            "InverseTime(scale) or InverseSquareRoot(scale)."
+            f"{type(owner).__name__} needs a {name} of steps; got {value!r}. Write "
+            "schedules.Constant(0.1), InverseTime(scale) or InverseSquareRoot(scale)."
         )
-    if not (averaging is None or hasattr(averaging, "weight")):
+
+
+def check_averaging(owner: object, name: str, value: Any) -> None:
+    """Refuse a flag where an average is wanted."""
+    if not (value is None or hasattr(value, "weight")):
         raise ValueError(
-            f"{name} needs averaging=Average(), Average(power=1) or None; got {averaging!r}."
+            f"{type(owner).__name__} needs {name}=Average(), Average(power=1) or None; got "
+            f"{value!r}."
         )

@@ -9,24 +9,15 @@ import numpy as np
 
 from mercer import linalg
 from mercer.arrays import Array
-from mercer.checks import check_count, check_positive
-from mercer.solvers.driver import Callback, Progress, State, drive
+from mercer.solvers.driver import Callback, Progress, State
+from mercer.solvers.iterative import Iterative
 from mercer.solvers.optimality import Gap, certified_gap
 from mercer.solvers.penalties import L1
 from mercer.solvers.problem import Problem, require_square_loss
 from mercer.solvers.solution import Solution, Status
 
-
-@dataclass(frozen=True)
-class Tuning:
-    """Numbers of the active set.
-
-    `singular` is the share of the largest eigenvalue below which columns count as dependent;
-    `margin` the share of the tolerance that steps must reach, as coefficients may be rounded.
-    """
-
-    singular: float = 1e-10
-    margin: float = 0.1
+SINGULAR = 1e-10  # of the largest eigenvalue, below which columns count as dependent
+MARGIN = 0.1  # of the tolerance, which steps must reach, as coefficients may be rounded
 
 
 @dataclass(eq=False)
@@ -38,7 +29,7 @@ class LassoState(State):
 
 
 @dataclass(frozen=True)
-class SparseExpansion:
+class SparseExpansion(Iterative):
     """Least squares with an ℓ1 penalty on coefficients, so that most centres drop out.
 
         min over α, b of (1/Σw) Σ_i w_i ½(y_i − (Kα)_i − b)² + μ Σ_i |α_i|.
@@ -58,7 +49,6 @@ class SparseExpansion:
         Seconds after which to stop.
     callback : function of (iteration, Progress), optional
         Called after each change; True stops.
-    tuning : Tuning
 
     References
     ----------
@@ -82,21 +72,13 @@ class SparseExpansion:
     iterations: int = 10_000
     time_limit: float | None = None
     callback: Callback | None = field(default=None, compare=False)
-    tuning: Tuning = field(default=Tuning(), repr=False)
-
-    def __post_init__(self) -> None:
-        check_positive(self, "tolerance", self.tolerance)
-        check_count(self, "iterations", self.iterations)
-
-    def solve(self, problem: Problem, start: Solution | None = None) -> Solution:
-        return drive(self, problem, start)
 
     def begin(self, problem: Problem, start: Solution | None = None) -> LassoState:
         lasso, alpha = Lasso(problem), np.zeros(problem.rows)
         if start is not None:
             alpha = np.array(start.coefficients, np.float64)
         state = LassoState(work=lasso, alpha=alpha, signs=np.sign(alpha))
-        state.error = lasso.gap(alpha).relative / self.tuning.margin
+        state.error = lasso.gap(alpha).relative / MARGIN
         return state
 
     def step(self, state: LassoState) -> LassoState:
@@ -109,19 +91,18 @@ class SparseExpansion:
         if enters:
             state.signs[entering] = np.sign(pulls[entering])
         before = state.alpha.copy()
-        moved = lasso.descend(state.alpha, state.signs, self.tuning.singular) or enters
+        moved = lasso.descend(state.alpha, state.signs) or enters
         if not moved or np.array_equal(before, state.alpha):
             state.finished = "nothing changes"
         gap = lasso.gap(state.alpha)
         state.iteration += 1
-        state.error = gap.relative / self.tuning.margin
+        state.error = gap.relative / MARGIN
         state.record(objective=gap.objective, gap=gap.absolute)
         return state
 
     def progress(self, state: LassoState) -> Progress:
-        lasso = state.work
-        objective = lasso.gap(state.alpha).objective
-        return Progress(state.alpha, np.asarray(lasso.intercept(state.alpha)), objective)
+        lasso, alpha = state.work, state.alpha
+        return Progress(alpha, np.asarray(lasso.intercept(alpha)), lasso.gap(alpha).objective)
 
     def solution(self, state: LassoState) -> Solution:
         problem, lasso = state.asked, state.work
@@ -133,14 +114,8 @@ class SparseExpansion:
             f"{'Solved' if converged else 'Stopped'}: {count} of {len(coefficients)} centres after "
             f"{state.iteration} changes of the active set, {gap}."
         )
-        return Solution(
-            coefficients=coefficients,
-            status=Status(converged, text, "" if converged else "Raise the penalty."),
-            objective=gap.objective,
-            gap=gap.absolute,
-            history=state.history,
-            intercept=intercept,
-        )
+        status = Status(converged, text, "" if converged else "Raise the penalty.")
+        return Solution(coefficients, status, gap.objective, gap.absolute, state.history, intercept)
 
 
 def largest_penalty(problem: Problem) -> float:
@@ -156,32 +131,22 @@ def largest_penalty(problem: Problem) -> float:
     return float(np.abs(Lasso(problem).pulls(np.zeros(problem.rows))).max(initial=0.0))
 
 
-def stationarity(problem: Problem, coefficients: np.ndarray) -> float:
-    """How far α is from the conditions of optimality, relative to μ, from scratch in float64.
-
-    They are (Kp r)_i = μ sign α_i where α_i ≠ 0, and |(Kp r)_i| ≤ μ elsewhere, r = y − Kα − b.
-
-    >>> import numpy as np
-    >>> from mercer.kernels import Linear
-    >>> from mercer.losses import Squared
-    >>> problem = Problem(Linear().gram([[1.0]]), np.array([3.0]), Squared(), L1(1.0))
-    >>> stationarity(problem, np.array([2.0]))  # ½(3 − w)² + |w|
-    0.0
-    """
-    lasso, alpha = Lasso(problem), np.asarray(coefficients, np.float64)
-    pulls, signs = lasso.pulls(alpha), np.sign(alpha)
-    off = np.where(
-        signs != 0, np.abs(pulls - lasso.strength * signs), np.abs(pulls) - lasso.strength
-    )
-    return float(np.maximum(off, 0.0).max(initial=0.0)) / lasso.strength
-
-
 class Lasso:
     """½‖a − Aα‖² + μ‖α‖₁ with A = √p K and a = √p y, both without their mean part."""
 
     def __init__(self, problem: Problem) -> None:
-        _check(problem)
-        self.strength = problem.penalty.strength  # type: ignore[attr-defined]
+        require_square_loss(SparseExpansion, problem)
+        if not isinstance(problem.penalty, L1):
+            raise ValueError(
+                f"SparseExpansion takes μ‖α‖₁ in place of (λ/2)‖f‖²; got regularization="
+                f"{problem.regularization!r}. Write Problem(..., regularization=L1(strength))."
+            )
+        if not problem.single:
+            raise ValueError(
+                f"SparseExpansion takes one target for each point; got shape "
+                f"{tuple(problem.y.shape)}. Solve for each column."
+            )
+        self.strength = problem.penalty.strength
         p, y = problem.shares, problem.y
         roots = np.sqrt(p)
         matrix = problem.gram.astype(np.float64).dense()
@@ -212,13 +177,13 @@ class Lasso:
             scale = float(np.clip(scale, -self.strength / largest, self.strength / largest))
         return Gap(objective, objective - scale * along + 0.5 * scale**2 * size)
 
-    def descend(self, alpha: np.ndarray, signs: np.ndarray, singular: float) -> bool:
+    def descend(self, alpha: np.ndarray, signs: np.ndarray) -> bool:
         """Solve for the active coefficients; those that would change their sign leave at 0."""
         for _ in range(2 * len(alpha) + 1):
             active = np.flatnonzero(signs)
             if not len(active):
                 return False
-            direction, most = self._direction(alpha, signs, active, singular)
+            direction, most = self._direction(alpha, signs, active)
             values = alpha[active]
             against = direction * signs[active] < 0
             limits = np.full(len(active), np.inf)
@@ -235,28 +200,14 @@ class Lasso:
                 return True
         return False
 
-    def _direction(self, alpha: Any, signs: Any, active: Any, singular: float) -> tuple[Any, float]:
+    def _direction(self, alpha: Any, signs: Any, active: Any) -> tuple[Any, float]:
         """Newton's direction and its full length 1; where columns are dependent, a ray down."""
         part = self.columns[:, active]
         fall = part.T @ self.rest(alpha) - self.strength * signs[active]
         values, vectors = linalg.eigen(part.T @ part)
-        regular = values > singular * max(float(values[-1]), 0.0)
+        regular = values > SINGULAR * max(float(values[-1]), 0.0)
         inside = vectors.T @ fall
         null = vectors[:, ~regular] @ inside[~regular]
         if np.abs(null).max(initial=0.0) > 1e-6 * self.strength:
             return null, np.inf
         return vectors[:, regular] @ (inside[regular] / values[regular]), 1.0
-
-
-def _check(problem: Problem) -> None:
-    require_square_loss(SparseExpansion, problem)
-    if not isinstance(problem.penalty, L1):
-        raise ValueError(
-            f"SparseExpansion takes μ‖α‖₁ in place of (λ/2)‖f‖²; got regularization="
-            f"{problem.regularization!r}. Write Problem(..., regularization=L1(strength))."
-        )
-    if not problem.single:
-        raise ValueError(
-            f"SparseExpansion takes one target for each point; got shape "
-            f"{tuple(problem.y.shape)}. Solve for each column."
-        )

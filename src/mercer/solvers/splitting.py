@@ -9,36 +9,20 @@ from typing import Any
 import numpy as np
 
 from mercer.arrays import Array, namespace
-from mercer.checks import check_count, check_positive
 from mercer.runtime.budget import require_room
-from mercer.solvers.driver import Callback, Progress, State, drive
+from mercer.solvers.driver import Callback, Progress, State
 from mercer.solvers.early_stopping import HeldOut
+from mercer.solvers.iterative import Iterative
 from mercer.solvers.optimality import Gap, certified_gap
 from mercer.solvers.problem import Problem, over_rows, require_squared_norm
 from mercer.solvers.solution import Solution, Status, plain_intercept
 from mercer.solvers.spectral import SpectralPath
 
 STORED = 6  # matrices of all pairs of points that an eigendecomposition holds at its peak
-
-
-@dataclass(frozen=True)
-class Tuning:
-    """Numbers of the splitting.
-
-    Parameters
-    ----------
-    check_every : int
-        Steps between two evaluations of the gap, which costs about as much as ten steps.
-    relaxation : float
-        Between 1 and 2; 1.5 to 1.8 is what Boyd et al. recommend, section 3.4.3.
-    imbalance : float
-        Primal and dual residuals further apart than this factor change ρ by 2 (section 3.4.1
-        has 10; on our losses 5 took fewer steps).
-    """
-
-    check_every: int = 10
-    relaxation: float = 1.6
-    imbalance: float = 5.0
+CHECK_EVERY = 10  # steps between two evaluations of the gap, which costs about as much as ten steps
+RELAXATION = 1.6  # between 1 and 2; Boyd et al. recommend 1.5 to 1.8, section 3.4.3
+IMBALANCE = 5.0  # of primal and dual residual, which changes ρ by 2: section 3.4.1 has 10; on our
+# losses 5 took fewer steps
 
 
 @dataclass(eq=False)
@@ -69,7 +53,7 @@ class Work:
 
 
 @dataclass(frozen=True)
-class Splitting:
+class Splitting(Iterative):
     """The alternating direction method: min Σ p_i ℓ(y_i, z_i) + (λ/2)‖f‖² with z = f(x) + b.
 
     In turn, f is a ridge regression on z − v with regularisation λ/ρ, z_i the proximal map of
@@ -88,7 +72,6 @@ class Splitting:
         Called after every tenth step with the best iterate so far; True stops.
     stopping : HeldOut, optional
         Hold rows out, and return the iterate that predicts them best.
-    tuning : Tuning
 
     References
     ----------
@@ -110,14 +93,6 @@ class Splitting:
     iterations: int = 10_000
     callback: Callback | None = field(default=None, compare=False)
     stopping: HeldOut | None = None
-    tuning: Tuning = field(default=Tuning(), repr=False)
-
-    def __post_init__(self) -> None:
-        check_positive(self, "tolerance", self.tolerance)
-        check_count(self, "iterations", self.iterations)
-
-    def solve(self, problem: Problem, start: Solution | None = None) -> Solution:
-        return drive(self, problem, start)
 
     def begin(self, problem: Problem, start: Solution | None = None) -> SplittingState:
         require_squared_norm(self, problem)
@@ -150,13 +125,12 @@ class Splitting:
         """Some steps, and a look at the gap after them."""
         work, problem = state.work, state.work.problem
         y, p = problem.y, over_rows(problem.shares, problem.y)
-        count = min(self.tuning.check_every, self.iterations - state.iteration)
+        count = min(CHECK_EVERY, self.iterations - state.iteration)
         for _ in range(count):
             alpha, intercept, values = work.spectrum.ridge_fit(
                 state.z - state.v, problem.regularization / state.rho
             )
-            before, relaxation = state.z, self.tuning.relaxation
-            mixed = relaxation * values + (1.0 - relaxation) * before
+            before, mixed = state.z, RELAXATION * values + (1.0 - RELAXATION) * state.z
             state.z = problem.loss.proximal(y, mixed + state.v, 1.0 / state.rho)
             state.v = state.v + mixed - state.z
         state.iteration += count
@@ -180,11 +154,7 @@ class Splitting:
         """Change ρ where one residual is much larger than the other; ρv stays."""
         xp = namespace(apart)
         primal, dual = (math.sqrt(float(xp.sum(squares))) for squares in (apart, moved))
-        factor = 1.0
-        if primal > self.tuning.imbalance * dual:
-            factor = 2.0
-        elif dual > self.tuning.imbalance * primal:
-            factor = 0.5
+        factor = 2.0 if primal > IMBALANCE * dual else 0.5 if dual > IMBALANCE * primal else 1.0
         state.rho, state.v = state.rho * factor, state.v / factor
 
     def progress(self, state: SplittingState) -> Progress:
@@ -195,17 +165,8 @@ class Splitting:
         coefficients = problem.stored(at.coefficients)
         gap = state.work.gap(coefficients, at.intercept, problem)
         converged = gap.relative <= self.tolerance
+        text = f"{'Solved' if converged else 'Stopped'}: {gap} after {state.iteration} steps of "
         advice = "Scale the features, raise λ, or allow more iterations."
-        return Solution(
-            coefficients=coefficients,
-            status=Status(
-                converged,
-                f"{'Solved' if converged else 'Stopped'}: {gap} after {state.iteration} steps of "
-                "splitting.",
-                "" if converged else advice,
-            ),
-            objective=gap.objective,
-            gap=gap.absolute,
-            history=state.history,
-            intercept=plain_intercept(at.intercept),
-        )
+        status = Status(converged, f"{text}splitting.", "" if converged else advice)
+        intercept = plain_intercept(at.intercept)
+        return Solution(coefficients, status, gap.objective, gap.absolute, state.history, intercept)

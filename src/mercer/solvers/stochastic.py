@@ -7,42 +7,28 @@ k(x, ·), a feature vector φ(x), or an unbiased draw of either; they differ in 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 import numpy as np
 
 from mercer.arrays import Array, as_numpy, beside, likeness, namespace, to_precision, zeros
-from mercer.checks import check_count, check_positive
 from mercer.features.frequencies import FrequencySampler
 from mercer.functions import FeatureFunction
 from mercer.points import ALL_COLUMNS, VectorPoints
 from mercer.solvers.descent import certified
-from mercer.solvers.driver import NOT_STORED, Callback, Progress, State, drive
+from mercer.solvers.driver import NOT_STORED, Callback, Progress, State
 from mercer.solvers.early_stopping import HeldOut
+from mercer.solvers.iterative import Iterative
 from mercer.solvers.optimality import certified_gap
 from mercer.solvers.problem import Problem, has_few_features, over_rows, require_squared_norm
-from mercer.solvers.schedules import Average, Schedule, check_first_step, check_objects
+from mercer.solvers.schedules import Average, Schedule, check_first_step
 from mercer.solvers.solution import Solution, Status
 
-
-@dataclass(frozen=True)
-class Tuning:
-    """Numbers of the stochastic methods.
-
-    Parameters
-    ----------
-    block, feature_block : int
-        Samples whose values are computed at once and brought up to date by a small matrix, from
-        kernels and from explicit features: more make that matrix cost more than the values.
-    tiny : float
-        A common factor of f below which it is taken into the numbers, long before they underflow.
-    """
-
-    block: int = 256
-    feature_block: int = 32
-    tiny: float = 1e-100
+BLOCK = 256  # samples whose values are computed at once and brought up to date by a small matrix,
+FEATURE_BLOCK = 32  # from kernels and from features: more make it cost more than the values
+TINY = 1e-100  # a common factor of f is taken into its numbers long before these underflow
 
 
 @dataclass(eq=False)
@@ -66,11 +52,21 @@ class StochasticState(State):
         self.random = self.generator.bit_generator.state
 
 
+def check_problem(solver: Any, problem: Problem) -> None:
+    """Refuse another penalty than (λ/2)‖f‖², and a free intercept."""
+    require_squared_norm(solver, problem)
+    if problem.fit_intercept:
+        raise ValueError(
+            f"{type(solver).__name__} fits no free intercept; got fit_intercept=True. Add a "
+            "constant to the kernel: kernel + Constant(c)."
+        )
+
+
 # ---- one sample at a time, in the space of the kernel --------------------------------------------
 
 
 @dataclass(frozen=True)
-class StochasticFunctionalGradient:
+class StochasticFunctionalGradient(Iterative):
     """f ← (1 − η_tλ)f − η_t ℓ'(y_i, f(x_i)) k(x_i, ·) for one sample i after another.
 
     Mini-batches take the mean over their samples. Samples are seen in a new random order in every
@@ -107,7 +103,6 @@ class StochasticFunctionalGradient:
         None does where they are fewer than half the samples.
     checkpoint : path, optional
         Where the iterate is stored after each pass; `solve(problem, resume=path)` goes on.
-    tuning : Tuning
 
     References
     ----------
@@ -139,30 +134,13 @@ class StochasticFunctionalGradient:
     stopping: HeldOut | None = None
     primal: bool | None = None
     checkpoint: Any = None
-    tuning: Tuning = field(default=Tuning(), repr=False)
-
-    def __post_init__(self) -> None:
-        check_count(self, "passes", self.passes)
-        check_count(self, "batch_size", self.batch_size)
-        check_positive(self, "tolerance", self.tolerance)
-        check_objects(self, self.schedule, self.averaging)
 
     @property
     def iterations(self) -> int:
         return self.passes
 
-    def solve(
-        self, problem: Problem, start: Solution | None = None, *, resume: Any = None
-    ) -> Solution:
-        return drive(self, problem, start, resume=resume)
-
     def begin(self, problem: Problem, start: Solution | None = None) -> StochasticState:
-        require_squared_norm(self, problem)
-        if problem.fit_intercept:
-            raise ValueError(
-                "StochasticFunctionalGradient fits no free intercept; got fit_intercept=True. Add "
-                "a constant to the kernel: kernel + Constant(c)."
-            )
+        check_problem(self, problem)
         loss = problem.loss
         bent = math.isinf(loss.lipschitz) and math.isfinite(loss.smoothness)
         curvature = loss.smoothness * float(problem.diagonal.max()) if bent else 0.0
@@ -170,14 +148,13 @@ class StochasticFunctionalGradient:
         alpha = np.zeros_like(problem.y)  # changed in place
         if start is not None:
             alpha[...] = start.coefficients
-        state = StochasticState(
+        return StochasticState(
             work=Samples(self, problem),
             coefficients=alpha,
             answer=alpha.copy(),
             generator=np.random.default_rng(self.random_state),
+            history={"progressive_loss": []},
         )
-        state.history["progressive_loss"] = []
-        return state
 
     def step(self, state: StochasticState) -> StochasticState:
         """One pass over the samples."""
@@ -206,29 +183,32 @@ class StochasticFunctionalGradient:
 
 
 class Samples:
-    """Passes over the samples of a problem: their order, their weights, and values of f."""
+    """Passes over the samples of a problem: their order, their weights, and values of f.
+
+    Values come from kernel values, or as ⟨w, φ⟩ from explicit features φ of a block of samples,
+    which are not stored.
+    """
 
     def __init__(self, solver: StochasticFunctionalGradient, problem: Problem) -> None:
-        self.solver, self.problem = solver, problem
+        self.solver, self.problem, self.gram = solver, problem, problem.gram
         weights = problem.sample_weights
         factors = weights / (weights.sum() / np.count_nonzero(weights))
         self.factors = over_rows(
             np.ones_like(weights) if solver.replacement else factors, problem.y
         )
-        on_features = solver.primal
-        if on_features is None:
-            on_features = has_few_features(problem.gram)
-        tuning = solver.tuning
-        block = tuning.feature_block if on_features else tuning.block
+        few = has_few_features(problem.gram) if solver.primal is None else solver.primal
+        self.on_features = few
+        block = FEATURE_BLOCK if few else BLOCK
         self.length = solver.batch_size * max(block // solver.batch_size, 1)
-        self.values: OnFeatures | OnKernel
-        self.values = (OnFeatures if on_features else OnKernel)(problem)
         self.sum = np.zeros_like(problem.y)
+        self.w: np.ndarray | None = None  # the weights of explicit features
+        self.phi = np.empty((0, 0))  # those of the last block
 
     def begin(self, state: StochasticState) -> None:
         """Take up a state, also one from a checkpoint."""
         self.sum = state.total * state.answer
-        self.values.begin(state.coefficients)
+        if self.on_features and self.w is None and state.coefficients.any():
+            self.w = self._features_of(self.gram.x).T @ state.coefficients
 
     def blocks(self, random: np.random.Generator) -> Iterator[np.ndarray]:
         """The samples of a pass in their order, some whole batches at a time."""
@@ -245,7 +225,7 @@ class Samples:
         solver, loss, size = self.solver, self.problem.loss, self.solver.batch_size
         ridge, alpha = float(self.problem.regularization), state.coefficients
         y, factors = self.problem.y[rows], self.factors[rows]
-        block = Block(*self.values.at(alpha, rows, several=len(rows) > size), solver.tuning.tiny)
+        block = Block(*self._values(alpha, rows, several=len(rows) > size))
         for first in range(0, len(rows), size):
             batch = slice(first, first + size)
             state.samples += 1
@@ -256,7 +236,8 @@ class Samples:
             slopes = factors[batch] * loss.slope(y[batch], block.look(batch, weight))
             block.push(batch, max(1.0 - step * ridge, 0.0), -step / len(slopes) * slopes)
         left, fresh, left_sum, fresh_sum = block.ended()
-        self.values.moved(left, fresh)
+        if self.w is not None:
+            self.w = left * self.w + self.phi.T @ fresh
         self.sum += left_sum * alpha
         alpha *= left
         np.add.at(self.sum, rows, fresh_sum)
@@ -266,6 +247,29 @@ class Samples:
         counts = np.diff(starts, append=len(y))
         return np.add.reduceat(factors.ravel() * losses, starts) / counts
 
+    def _values(self, alpha: np.ndarray, rows: np.ndarray, several: bool) -> tuple[Any, Any]:
+        """f at some samples and, where they are several batches, the matrix between them."""
+        if self.on_features:
+            phi = self.phi = self._features_of(self.gram.x.take(rows))
+            if self.w is None:
+                self.w = np.zeros((phi.shape[1], *alpha.shape[1:]))
+            return phi @ self.w, phi @ phi.T if several else None
+        gram, values, matrix = self.gram, np.zeros((len(rows), *alpha.shape[1:])), None
+        active = np.flatnonzero(alpha.reshape(len(alpha), -1).any(axis=1))
+        if len(active):  # coefficients that are 0 cost nothing
+            part = gram[rows, active]
+            gram.evaluations += part.shape[0] * part.shape[1]
+            values = (part @ alpha[active].astype(gram.dtype)).astype(np.float64)
+        if several:
+            part = gram[rows, rows]
+            gram.evaluations += part.shape[0] * (part.shape[0] + 1) // 2
+            matrix = part.dense().astype(np.float64)
+        return values, matrix
+
+    def _features_of(self, points: Any) -> np.ndarray:
+        kernel: Any = self.gram.kernel
+        return np.asarray(kernel.features(points), np.float64)
+
 
 class Block:
     """f = s·(f_before + Σ_j u_j k(x_j, ·)) all along a block, so that shrinking f costs a number.
@@ -274,8 +278,8 @@ class Block:
     over the steps since it came in, summed from the end, as s may fall fast.
     """
 
-    def __init__(self, values: np.ndarray, matrix: np.ndarray | None, tiny: float) -> None:
-        self.values, self.matrix, self.tiny = values, matrix, tiny
+    def __init__(self, values: np.ndarray, matrix: np.ndarray | None) -> None:
+        self.values, self.matrix = values, matrix
         self.seen, self.u = np.zeros_like(values), np.zeros_like(values)
         self.came, self.shares = np.zeros(len(values), int), list[float]()
         self.scale = 1.0
@@ -293,7 +297,7 @@ class Block:
     def push(self, batch: slice, shrink: float, push: np.ndarray) -> None:
         """f ← shrink·f + Σ push_j k(x_j, ·)."""
         self.scale *= shrink
-        if self.scale < self.tiny:
+        if self.scale < TINY:
             self._fold()
         self.u[batch] = push / self.scale
         self.came[batch] = len(self.shares)
@@ -315,112 +319,51 @@ class Block:
         return self.left, self.u, self.left_sum, self.fresh_sum
 
 
-class OnKernel:
-    """Values of f from kernel values; coefficients that are 0 cost nothing."""
-
-    def __init__(self, problem: Problem) -> None:
-        self.gram = problem.gram
-
-    def begin(self, alpha: np.ndarray) -> None:
-        """Nothing to do: the coefficients say it all."""
-
-    def at(self, alpha: np.ndarray, rows: np.ndarray, several: bool) -> tuple[Any, Any]:
-        """f at some samples and, where they are several batches, K between them."""
-        gram, values, matrix = self.gram, np.zeros((len(rows), *alpha.shape[1:])), None
-        active = np.flatnonzero(alpha.reshape(len(alpha), -1).any(axis=1))
-        if len(active):
-            part = gram[rows, active]
-            gram.evaluations += part.shape[0] * part.shape[1]
-            values = (part @ alpha[active].astype(gram.dtype)).astype(np.float64)
-        if several:
-            part = gram[rows, rows]
-            gram.evaluations += part.shape[0] * (part.shape[0] + 1) // 2
-            matrix = part.dense().astype(np.float64)
-        return values, matrix
-
-    def moved(self, left: float, fresh: np.ndarray) -> None:
-        """Nothing to do: the coefficients say it all."""
-
-
-class OnFeatures:
-    """Values of f = ⟨w, φ⟩ from explicit features, a block at a time; they are not stored."""
-
-    def __init__(self, problem: Problem) -> None:
-        self.gram, self.features = problem.gram, np.empty((0, 0))
-        self.weights: np.ndarray | None = None
-
-    def begin(self, alpha: np.ndarray) -> None:
-        if self.weights is None and alpha.any():  # a start, or a checkpoint
-            self.weights = self._of(self.gram.x).T @ alpha
-
-    def _of(self, points: Any) -> np.ndarray:
-        kernel: Any = self.gram.kernel
-        return np.asarray(kernel.features(points), np.float64)
-
-    def at(self, alpha: np.ndarray, rows: np.ndarray, several: bool) -> tuple[Any, Any]:
-        """f at some samples and, where they are several batches, ⟨φ, φ⟩ between them."""
-        phi = self.features = self._of(self.gram.x.take(rows))
-        if self.weights is None:
-            self.weights = np.zeros((phi.shape[1], *alpha.shape[1:]))
-        return phi @ self.weights, phi @ phi.T if several else None
-
-    def moved(self, left: float, fresh: np.ndarray) -> None:
-        """w ← left·w + Σ fresh_j φ(x_j)."""
-        assert self.weights is not None
-        self.weights = left * self.weights + self.features.T @ fresh
-
-
 # ---- batches, on features ------------------------------------------------------------------------
 
 
 class Draws:
-    """Independent draws of rows, with probabilities w_i/Σw."""
+    """Independent draws of the rows of a problem, with probabilities w_i/Σw."""
 
-    def __init__(self, problem: Problem) -> None:
+    def __init__(self, problem: Problem, features: SeededFeatures | None = None) -> None:
         weights = as_numpy(problem.sample_weights)
         uniform = problem.weights is None or bool(np.ptp(weights) == 0)
-        self.rows, self.sums = len(weights), None if uniform else np.cumsum(weights)
+        self.problem, self.features = problem, features
+        self.sums = None if uniform else np.cumsum(weights)
 
     def take(self, random: np.random.Generator, count: int) -> np.ndarray:
         """So many row numbers, in order."""
         if self.sums is None:
-            return np.sort(random.integers(self.rows, size=count))
+            return np.sort(random.integers(self.problem.rows, size=count))
         return np.sort(np.searchsorted(self.sums, self.sums[-1] * random.random(count), "right"))
 
 
-class BatchSolver:
-    """The loop of methods that draw a batch in each step, and differ in what they make of it."""
+class BatchSolver(Iterative):
+    """The loop of methods that draw a batch in each step, and differ in what they make of it.
+
+    `values(state, chosen)` gives f at some samples, and features of these with which
+    `push(state, features, step, slopes)` takes a step.
+    """
 
     batch_size: int
     schedule: Schedule
-    random_state: Any
+    values: Callable[[StochasticState, np.ndarray], tuple[Array, Array]]
+    push: Callable[[StochasticState, Array, float, Array], None]
+    answer: Callable[[StochasticState], Array]
 
-    def solve(
-        self, problem: Problem, start: Solution | None = None, *, resume: Any = None
-    ) -> Solution:
-        return drive(self, problem, start, resume=resume)
-
-    def _begun(self, problem: Problem, work: Any, w: Array, random: Any) -> StochasticState:
-        require_squared_norm(self, problem)
-        if problem.fit_intercept:
-            name = type(self).__name__
-            raise ValueError(f"{name} fits no free intercept; got fit_intercept=True.")
-        state = StochasticState(work=work, coefficients=w, answer=w, generator=random)
-        state.history["progressive_loss"] = []
-        return state
+    def next_size(self, state: StochasticState) -> int:
+        """Samples of the next step."""
+        return self.batch_size
 
     def step(self, state: StochasticState) -> StochasticState:
-        work, problem = state.work, state.work.problem
-        xp, t = namespace(problem.y), state.iteration + 1
-        chosen = work.draws.take(state.draw(), work.count(state.iteration))
+        problem, t = state.work.problem, state.iteration + 1
+        xp = namespace(problem.y)
+        chosen = state.work.take(state.draw(), self.next_size(state))
         state.drawn()
-        rows = beside(chosen, problem.y)
-        y = xp.take(problem.y_columns, rows, axis=0)
-        values = work.values(state, chosen)
-        losses = problem.loss.value(y, values)
-        loss = float(xp.sum(losses)) / len(chosen)
-        slopes, step = problem.loss.slope(y, values), self.schedule.step(t)
-        work.push(state, step, slopes, t)
+        y = xp.take(problem.y_columns, beside(chosen, problem.y), axis=0)
+        values, features = self.values(state, chosen)
+        loss = float(xp.sum(problem.loss.value(y, values))) / len(chosen)
+        self.push(state, features, self.schedule.step(t), problem.loss.slope(y, values))
         state.iteration = t
         state.record(progressive_loss=loss)
         if not math.isfinite(loss):
@@ -428,9 +371,8 @@ class BatchSolver:
         return state
 
     def progress(self, state: StochasticState) -> Progress:
-        coefficients, loss = state.work.answer(state), state.history["progressive_loss"][-1]
-        zero = 0.0 * state.coefficients[0, :]
-        return Progress(coefficients, zero, risk=loss)
+        loss, zero = state.history["progressive_loss"][-1], 0.0 * state.coefficients[0, :]
+        return Progress(self.answer(state), zero, risk=loss)
 
 
 @dataclass(frozen=True)
@@ -487,25 +429,51 @@ class MiniBatch(BatchSolver):
     callback: Callback | None = field(default=None, compare=False)
     checkpoint: Any = None
 
-    def __post_init__(self) -> None:
-        check_count(self, "passes", self.passes)
-        check_count(self, "batch_size", self.batch_size)
-        check_positive(self, "tolerance", self.tolerance)
-        if self.time_limit is not None:
-            check_positive(self, "time_limit", self.time_limit)
-
     def begin(self, problem: Problem, start: Solution | None = None) -> StochasticState:
-        if not (problem.has_one_ridge and problem.regularization > 0):
+        check_problem(self, problem)
+        if not problem.regularization > 0:
             raise ValueError(f"MiniBatch needs regularization > 0; got {problem.regularization!r}.")
         y, xp = problem.y_columns, namespace(problem.y)
         w = zeros((problem.size, y.shape[1]), y, "float64")
         if start is not None:
             w = xp.reshape(problem.array(start.coefficients), w.shape)
-        work = FeatureSteps(self, problem)
-        return self._begun(problem, work, w, np.random.default_rng(self.random_state))
+        return StochasticState(
+            work=Draws(problem),
+            coefficients=w,
+            answer=w,
+            generator=np.random.default_rng(self.random_state),
+            history={"progressive_loss": []},
+        )
+
+    def next_size(self, state: StochasticState) -> int:
+        """What is left of a pass, or a whole batch."""
+        size, n = self.batch_size, state.work.problem.rows
+        return min(size, n - (state.iteration % -(-n // size)) * size)
+
+    def values(self, state: StochasticState, chosen: np.ndarray) -> tuple[Array, Array]:
+        """f and φ at some samples; this iterate counts in the average."""
+        problem, averaging = state.work.problem, self.averaging
+        weight = 1.0 if averaging is None else averaging.weight(state.iteration + 1)
+        state.total += weight
+        share = weight / state.total
+        state.answer = state.answer + share * (state.coefficients - state.answer)
+        phi = problem.array(problem.operator[chosen].dense())
+        return phi @ state.coefficients, phi
+
+    def push(self, state: StochasticState, features: Array, step: float, slopes: Array) -> None:
+        problem = state.work.problem
+        shrink = max(1.0 - step * float(problem.regularization), 0.0)
+        pulled = features.T @ slopes
+        state.coefficients = shrink * state.coefficients - (step / len(slopes)) * pulled
+        if state.iteration + 1 >= self.passes * -(-problem.rows // self.batch_size):
+            state.finished = "all passes were taken"
+
+    def answer(self, state: StochasticState) -> Array:
+        w = state.coefficients if self.averaging is None else state.answer
+        return w[:, 0] if state.work.problem.single else w
 
     def solution(self, state: StochasticState) -> Solution:
-        problem, w = state.asked, state.work.answer(state)
+        problem, w = state.asked, self.answer(state)
         gap = certified_gap(problem, w)
         steps = len(state.history["progressive_loss"])
         work = f"{steps} steps of {self.batch_size} samples; {gap}"
@@ -516,41 +484,6 @@ class MiniBatch(BatchSolver):
         else:
             status = Status(False, f"Not converged: {work}.", "Take more passes or longer steps.")
         return Solution(w, status, gap.objective, gap.absolute, state.history)
-
-
-class FeatureSteps:
-    """Steps of a batch on explicit features, and the average of the iterates."""
-
-    def __init__(self, solver: MiniBatch, problem: Problem) -> None:
-        self.solver, self.problem, self.draws = solver, problem, Draws(problem)
-        self.phi: Array = None
-
-    def count(self, done: int) -> int:
-        """Samples of the next step: what is left of a pass, or a whole batch."""
-        size, n = self.solver.batch_size, self.problem.rows
-        return min(size, n - (done % -(-n // size)) * size)
-
-    def values(self, state: StochasticState, chosen: np.ndarray) -> Array:
-        rows = self.problem.operator[chosen]
-        self.phi = self.problem.array(rows.dense())
-        averaging = self.solver.averaging
-        weight = 1.0 if averaging is None else averaging.weight(state.iteration + 1)
-        state.total += weight
-        share = weight / state.total
-        state.answer = state.answer + share * (state.coefficients - state.answer)
-        return self.phi @ state.coefficients
-
-    def push(self, state: StochasticState, step: float, slopes: Array, t: int) -> None:
-        shrink = max(1.0 - step * float(self.problem.regularization), 0.0)
-        pulled = self.phi.T @ slopes
-        state.coefficients = shrink * state.coefficients - (step / len(slopes)) * pulled
-        steps = -(-self.problem.rows // self.solver.batch_size)
-        if t >= self.solver.passes * steps:
-            state.finished = "all passes were taken"
-
-    def answer(self, state: StochasticState) -> Array:
-        w = state.coefficients if self.solver.averaging is None else state.answer
-        return w[:, 0] if self.problem.single else w
 
 
 # ---- fresh random features in every step ---------------------------------------------------------
@@ -609,19 +542,19 @@ class SeededFeatures:
         return self.__dict__ | {"pages": {}}
 
     def block(self, rows: Array, start: int, stop: int) -> Array:
-        """The features start, …, stop − 1, of one page, at some rows."""
+        """The features start, …, stop − 1, of one page, at some rows, in float64."""
         number, first = divmod(start, self.page_size)
         frequencies, phases = self.page(number, rows)
         part = slice(first, first + stop - start)
-        return self.amplitude * namespace(rows).cos(rows @ frequencies[:, part] + phases[part])
+        features = namespace(rows).cos(rows @ frequencies[:, part] + phases[part])
+        return to_precision(self.amplitude * features, "float64")
 
     def at(self, rows: Array, weights: Array) -> Array:
         """Σ_s w_s φ_s at some rows, a page at a time, in float64."""
         total = zeros((rows.shape[0], weights.shape[1]), weights, "float64")
         for start in range(0, weights.shape[0], self.page_size):
             stop = min(start + self.page_size, weights.shape[0])
-            block = to_precision(self.block(rows, start, stop), "float64")
-            total = total + block @ weights[start:stop, :]
+            total = total + self.block(rows, start, stop) @ weights[start:stop, :]
         return total
 
     def values(self, x: Any, weights: Array) -> Array:
@@ -706,15 +639,12 @@ class DoublyStochastic(BatchSolver):
     checkpoint: Any = None
 
     def __post_init__(self) -> None:
-        for name in ("steps", "batch_size", "frequencies"):
-            check_count(self, name, getattr(self, name))
+        super().__post_init__()
         if SeededFeatures.page_size % self.frequencies:
             raise ValueError(
                 f"DoublyStochastic needs frequencies that divide {SeededFeatures.page_size}; got "
                 f"{self.frequencies}."
             )
-        if self.time_limit is not None:
-            check_positive(self, "time_limit", self.time_limit)
 
     @property
     def iterations(self) -> int:
@@ -732,12 +662,37 @@ class DoublyStochastic(BatchSolver):
         return FeatureFunction(self.features(problem, len(weights)), weights)
 
     def begin(self, problem: Problem, start: Solution | None = None) -> StochasticState:
-        work = FrequencySteps(self, problem)
-        raw = zeros((work.features.count, problem.outputs), problem.y, "float64")
-        random = np.random.default_rng([self.random_state, 2**31])
-        state = self._begun(problem, work, raw, random)
-        state.total = 1.0  # the common factor of all coefficients
-        return state
+        check_problem(self, problem)
+        features = self.features(problem)
+        raw = zeros((features.count, problem.outputs), problem.y, "float64")
+        return StochasticState(
+            work=Draws(problem, features),
+            coefficients=raw,
+            answer=raw,
+            total=1.0,  # the common factor of all coefficients, so that shrinking costs nothing
+            generator=np.random.default_rng([self.random_state, 2**31]),
+            history={"progressive_loss": []},
+        )
+
+    def values(self, state: StochasticState, chosen: np.ndarray) -> tuple[Array, Array]:
+        """f at some samples, and the fresh features there."""
+        work, known = state.work, state.iteration * self.frequencies
+        rows = _rows(work.problem.gram.x.take(chosen))
+        values = state.total * work.features.at(rows, state.coefficients[:known, :])
+        return values, work.features.block(rows, known, known + self.frequencies)
+
+    def push(self, state: StochasticState, features: Array, step: float, slopes: Array) -> None:
+        state.total *= max(1.0 - step * float(state.work.problem.regularization), 0.0)
+        if state.total < TINY:
+            state.coefficients = state.total * state.coefficients
+            state.total = 1.0
+        push = -step / (len(slopes) * self.frequencies) * (features.T @ slopes)
+        known = state.iteration * self.frequencies
+        state.coefficients[known : known + self.frequencies, :] = push / state.total
+
+    def answer(self, state: StochasticState) -> Array:
+        alpha = state.total * state.coefficients[: state.iteration * self.frequencies, :]
+        return alpha[:, 0] if state.work.problem.single else alpha
 
     def solution(self, state: StochasticState) -> Solution:
         losses = state.history["progressive_loss"]
@@ -750,36 +705,4 @@ class DoublyStochastic(BatchSolver):
         status = Status(True, f"All steps were taken: {work}.", advice)
         if state.stopped and not state.stopped.startswith("the limit"):
             status = Status(False, f"Stopped by {state.stopped}: {work}.", advice)
-        return Solution(state.work.answer(state), status, losses[-1], math.nan, state.history)
-
-
-class FrequencySteps:
-    """Steps on fresh frequencies; coefficients are factor·raw, so that shrinking costs nothing."""
-
-    def __init__(self, solver: DoublyStochastic, problem: Problem) -> None:
-        self.solver, self.problem, self.draws = solver, problem, Draws(problem)
-        self.features, self.rows = solver.features(problem), None
-
-    def count(self, done: int) -> int:
-        return self.solver.batch_size
-
-    def values(self, state: StochasticState, chosen: np.ndarray) -> Array:
-        self.rows = _rows(self.problem.gram.x.take(chosen))
-        known = state.coefficients[: state.iteration * self.solver.frequencies, :]
-        return state.total * self.features.at(self.rows, known)
-
-    def push(self, state: StochasticState, step: float, slopes: Array, t: int) -> None:
-        stop = t * self.solver.frequencies
-        start = stop - self.solver.frequencies
-        state.total *= max(1.0 - step * float(self.problem.regularization), 0.0)
-        if state.total < Tuning.tiny:
-            state.coefficients = state.total * state.coefficients
-            state.total = 1.0
-        fresh = to_precision(self.features.block(self.rows, start, stop), "float64")
-        push = -step / (len(slopes) * self.solver.frequencies) * (fresh.T @ slopes)
-        state.coefficients[start:stop, :] = push / state.total
-
-    def answer(self, state: StochasticState) -> Array:
-        known = state.coefficients[: state.iteration * self.solver.frequencies, :]
-        alpha = state.total * known
-        return alpha[:, 0] if self.problem.single else alpha
+        return Solution(self.answer(state), status, losses[-1], math.nan, state.history)
