@@ -8,6 +8,7 @@ p = w/Σw, and the Newton direction δ solves (λI + DK)δ = −g, where D holds
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
@@ -50,6 +51,10 @@ class Tuning:
         step needs a few directions.
     stalls : int
         Steps in a row that may gain nothing before precision is raised or it ends.
+    filling : float
+        Of a time limit that storing K may take; the rest of it is for products and the gap.
+    probed : int
+        Of so many rows one tells how long that takes.
     forcing : float
         The largest residual, relative to the gradient, at which a direction is good enough; near
         the end √gap makes it smaller, which gives superlinear convergence (Eisenstat and Walker).
@@ -61,14 +66,36 @@ class Tuning:
     inner_steps: int = 500
     tried_steps: int = 40
     stalls: int = 3
+    filling: float = 0.3
+    probed: int = 64
     forcing: float = 0.3
 
 
-@dataclass(frozen=True, eq=False)
+def stored_as(gram: Gram, tuning: Tuning = Tuning()) -> str:
+    """The precision in which K is stored, "" where each product computes it anew.
+
+    It is float64 where K is small or slow to compute, else float32 where the memory budget allows.
+
+    >>> from mercer.kernels import Gaussian
+    >>> [stored_as(Gaussian().gram(np.zeros((n, 1)), memory="1GB")) for n in (100, 9_000, 90_000)]
+    ['float64', 'float32', '']
+    """
+    n, budget = gram.shape[0], memory_budget(gram.memory)
+    slow = gram.kernel.expression() is None
+    if (n <= tuning.stored or slow) and 8 * n * n <= budget:
+        return "float64"
+    if not gram.machine.uses_numpy:  # a card computes K faster than it reads it
+        return ""
+    return "float32" if 4 * n * n <= tuning.stored_share * budget else ""
+
+
+@dataclass(eq=False)
 class Products:
     """V ↦ KV twice: `exact` in float64, and `fast`, in float32 where K is stored so.
 
-    `matrix` is the stored K, None where it is not stored.
+    `matrix` is the stored K, None where it is not stored; `wanted` is K where it is to be stored
+    before the first product, for which there may be no time. `seconds` is what the last exact
+    product took, or one is expected to.
     """
 
     exact: Multiply
@@ -77,29 +104,45 @@ class Products:
     matrix: Array | None
     note: str
     root: Root | None = None
+    wanted: Gram | None = None
+    seconds: float = 0.0
 
     @classmethod
     def of(cls, problem: Problem, method: RootMethod | None, tuning: Tuning) -> Products:
         """K stored in float64 where it is small or slow to compute, else in float32, else lazy."""
-        gram, n = problem.gram, problem.rows
+        gram = problem.gram
         if method is None and has_few_features(gram):
             method = Features()
         if method is not None:
             return cls._of_root(problem, method)
-        budget, slow = memory_budget(gram.memory), gram.kernel.expression() is None
-        if n <= tuning.stored or (slow and 8 * n * n <= budget):
+        precision, lazy = stored_as(gram, tuning), _lazy(gram)
+        if precision == "float64":
             matrix = problem.array(gram.astype(np.float64).dense())
             stored = _stored(matrix)
             return cls(stored, stored, "float64", matrix, "K stored")
-        if not gram.machine.uses_numpy:  # a card computes K faster than it reads it
-            note = "K computed anew for each product, in float32"
-            return cls(_lazy(gram), _lazy(gram, "float32"), "float32", None, note)
-        if 4 * n * n <= tuning.stored_share * budget:
-            single = gram.astype(np.float32).dense()
-            if math.isfinite(float(single.sum(dtype=np.float64))):
-                return cls(_lazy(gram), _stored(single), "float32", single, "K stored in float32")
-        lazy = _lazy(gram)
-        return cls(lazy, lazy, "float64", None, "K computed for each product")
+        if not gram.machine.uses_numpy:
+            return cls(lazy, _lazy(gram, "float32"), "float32", None, f"{ANEW}, in float32")
+        wanted = gram.astype(np.float32) if precision else None
+        return cls(lazy, lazy, "float64", None, ANEW, wanted=wanted)
+
+    def store(self, time_limit: float | None, tuning: Tuning) -> None:
+        """Store K in float32 where it is wanted, unless that would take too much of the time.
+
+        Where it does, products compute K in float32 anew, each in half the time.
+        """
+        gram, self.wanted = self.wanted, None
+        if gram is None:
+            return
+        self.seconds = 0.0 if time_limit is None else _filling(gram, tuning)
+        if time_limit is not None and self.seconds > tuning.filling * time_limit:
+            if np.isfinite(gram.diagonal()).all():  # values beyond float32 are computed in float64
+                self.fast, self.dtype = _lazy(gram, "float32"), "float32"
+                self.note = f"{ANEW}, in float32"
+            return
+        single = gram.dense()
+        if np.isfinite(single @ np.ones(gram.shape[1], np.float32)).all():
+            self.fast, self.dtype, self.matrix = _stored(single), "float32", single
+            self.note = "K stored in float32"
 
     @classmethod
     def _of_root(cls, problem: Problem, method: RootMethod) -> Products:
@@ -109,6 +152,18 @@ class Products:
         wide = replace(root, features=features)
         exact = wide.multiply if root.missing == 0.0 else _lazy(gram)
         return cls(exact, wide.multiply, "float64", None, root.note, wide)
+
+
+ANEW = "K computed for each product"
+
+
+def _filling(gram: Gram, tuning: Tuning) -> float:
+    """Seconds that storing K takes, from those of some rows."""
+    n = gram.shape[0]
+    some = gram.x.slice(0, max(1, n // tuning.probed))
+    start = time.perf_counter()
+    Gram(gram.kernel, some, gram.x, gram.memory).astype(gram.dtype).dense()
+    return (time.perf_counter() - start) * n / len(some)
 
 
 def _lazy(gram: Gram, dtype: str = "float64") -> Multiply:
@@ -348,6 +403,7 @@ class OnAllPoints:
     def __init__(self, problem: Problem, products: Products, solver: Any) -> None:
         self.problem, self.products, self.solver = problem, products, solver
         self.tuning: Tuning = solver.tuning.all_points
+        products.store(solver.time_limit, self.tuning)
         self.loss, self.ridge = problem.loss, float(problem.regularization)
         self.multiply, self.factors = products.fast, bool(solver.factor)
         xp = namespace(problem.y)
@@ -414,7 +470,16 @@ class OnAllPoints:
 
     def _times(self, v: Array) -> Array:
         self.count += 1
-        return to_precision(self.multiply(v), "float64")
+        start, exact = time.perf_counter(), self.multiply is self.products.exact
+        image = to_precision(self.multiply(v), "float64")
+        if exact:
+            self.products.seconds = time.perf_counter() - start
+        return image
+
+    @property
+    def reserve(self) -> float:
+        """Seconds that the answer takes after the last step: a product, and those of the gap."""
+        return 3.0 * self.products.seconds
 
     def _refuse_indefinite(self, energy: float, g: Array) -> None:
         """gᵀKg < 0 by more than float32 would make it: eps·‖K‖‖g‖², ‖K‖ ≤ trace."""

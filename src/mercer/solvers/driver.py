@@ -75,7 +75,7 @@ class State:
     best, best_intercept : array or None
         Coefficients and intercept of the iterate that predicts held-out rows best.
     deadline : float
-        When time is up, as `time.perf_counter` says it, for steps that take long.
+        When the last step should end, as `time.perf_counter` says it, for steps that take long.
     posed : str
         A fingerprint of the problem, so that a checkpoint is not taken for that of another one.
     """
@@ -91,6 +91,11 @@ class State:
     posed: str = ""
     best: Array = field(default=None, repr=False)
     best_intercept: Array = field(default=None, repr=False)
+
+    @property
+    def reserve(self) -> float:
+        """Seconds that the answer takes after the last step, as far as `work` knows."""
+        return float(getattr(self.work, "reserve", 0.0))
 
     def record(self, **values: Any) -> None:
         """Add one value to each of these lines of the history."""
@@ -156,8 +161,8 @@ def drive(
     if resume is not None:
         restore(state, resume)
     clock = Clock(solver, state, began)
-    state.deadline = clock.deadline
     while not ended(solver, state):
+        state.deadline = clock.deadline - state.reserve
         state = solver.step(state)
         state.record(seconds=clock.seconds)
         interrupt(solver, state, clock, watch)
@@ -182,9 +187,9 @@ class Clock:
     def deadline(self) -> float:
         return self.began + (math.inf if self.limit is None else self.limit)
 
-    @property
-    def is_over(self) -> bool:
-        return time.perf_counter() >= self.deadline
+    def is_over(self, reserve: float = 0.0) -> bool:
+        """Whether no more is left than the answer takes."""
+        return time.perf_counter() >= self.deadline - reserve
 
     @property
     def may_save(self) -> bool:
@@ -211,7 +216,7 @@ def interrupt(solver: Any, state: State, clock: Clock, watch: EarlyStopping | No
     limit = None if getattr(solver, "limits_itself", False) else getattr(solver, "iterations", None)
     if limit is not None and state.iteration >= limit:
         state.stopped = f"the limit of {limit} iterations"
-    if clock.is_over:
+    if clock.is_over(state.reserve):
         state.stopped = f"the time limit of {clock.limit:g} s"
     callback, path = getattr(solver, "callback", None), getattr(solver, "checkpoint", None)
     if watch is not None or callback is not None:
