@@ -205,7 +205,7 @@ def _exact(posed: Posed, ridge: float | None, iterative: bool) -> list[Candidate
     steps = foreseen.conjugate_gradients(posed, ridge)
     blocks = steps.seconds > TUNING.patience and not steps.obstacle
     return [
-        *([] if iterative else [foreseen.direct(posed)]),
+        *([] if iterative else [foreseen.direct(posed, ridge)]),
         steps,
         *([foreseen.in_blocks(posed)] if blocks else []),
     ]

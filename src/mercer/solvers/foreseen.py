@@ -16,6 +16,7 @@ import numpy as np
 from scipy.linalg.lapack import dpstrf
 
 from mercer.arrays import as_numpy
+from mercer.features.centres import drawn
 from mercer.kernels import laws
 from mercer.losses import (
     Absolute,
@@ -31,6 +32,7 @@ from mercer.losses import (
     SquaredHinge,
 )
 from mercer.operators import Gram
+from mercer.operators.around import TUNING as AROUND
 from mercer.points import PointSet
 from mercer.runtime.budget import memory_budget
 from mercer.runtime.machine import column_memory, stores_faster, value_cost
@@ -53,6 +55,7 @@ from mercer.solvers.preconditioners.sampling import (
     expected_steps,
     passes_for_classes,
     sample_size,
+    value_in_pass,
 )
 from mercer.solvers.problem import has_few_features
 from mercer.solvers.rates import Rates, stored_seconds
@@ -81,6 +84,12 @@ class Tuning:
         Over the rows in blocks, after which predictions are good where no system is solved yet.
     newton_steps : int
         For another loss than the square, on centres.
+    smooth_passes, passes_with_kinks, class_passes : float
+        Over the rows on centres for another loss; times those of a multinomial loss.
+    drawing : float
+        Times the multiply-adds of pivots in a pool of rows, from which centres are drawn.
+    row : float
+        Seconds of a pass for each row, beside kernel values.
     launches : float
         Times those of a factorisation that a solution on centres has: the choice of centres,
         leverages, the sampled Hessian, the systems.
@@ -102,6 +111,8 @@ class Tuning:
     step : float
         Seconds of a product beside that with K, and of a step in two coefficients: those of a
         working set of 1,024 are brought up to date.
+    rounded : float
+        Times as many iterations, at most, where rounding of K in float32 is as large as the ridge.
     rounds : pairs of loss and number
         Passes of working sets over all points, at a gap of 1e-6 with 4,000 points of a kernel with
         many eigenvalues.
@@ -130,6 +141,11 @@ class Tuning:
     slow: float = 0.1
     block_passes: int = 3
     newton_steps: int = 8
+    smooth_passes: float = 25.0
+    passes_with_kinks: float = 180.0
+    class_passes: float = 2.0
+    drawing: float = 0.6
+    row: float = 1.5e-7
     launches: float = 5.0
     exact_passes: float = 2.0
     ridge: float = 1 / 30
@@ -145,6 +161,7 @@ class Tuning:
     factored: tuple[int, int] = (400, 8)
     writing: float = 1.2e-10
     step: float = 0.8e-6
+    rounded: float = 5.0
     rounds: PER_LOSS = (
         (Hinge, 8.0),
         (Absolute, 40.0),
@@ -262,6 +279,12 @@ class Posed:
         return float((np.arange(len(left)) + left).min())
 
     @property
+    def rounding(self) -> float:
+        """What float32 leaves of the largest eigenvalue of K."""
+        values = self.eigenvalues
+        return 0.0 if values is None else float(np.finfo(np.float32).eps * abs(values[0]))
+
+    @property
     def tail(self) -> float:
         """The share of the trace of K beyond the larger half of the eigenvalues of the sample."""
         values = self.eigenvalues
@@ -279,7 +302,7 @@ def _of(loss: Loss, numbers: PER_LOSS, otherwise: float) -> float:
 # ---- the square loss on all points ---------------------------------------------------------------
 
 
-def direct(posed: Posed) -> Candidate:
+def direct(posed: Posed, ridge: float | None = None) -> Candidate:
     """A factorisation of K, or of the normal equations of few features."""
     n, gram, rates, machine = posed.rows, posed.gram, posed.rates, posed.points.machine
     if has_few_features(gram):
@@ -289,7 +312,10 @@ def direct(posed: Posed) -> Candidate:
     size = 4 if dtype == "float32" else 8
     seconds = n**3 / 6 / rates.multiply_adds[dtype] * 1.4 + n * n * rates.value_seconds
     seconds += machine.launch
-    if mixed:
+    if mixed and ridge and ridge < 1.5 * posed.rounding:  # it is factored again in float64
+        seconds += n**3 / 6 / rates.multiply_adds["float64"] * 1.4
+        size = 8
+    elif mixed:
         seconds += 6 * n * n * (0.5 * rates.value_seconds + 1.0 / rates.multiply_adds["float32"])
     return Candidate("Direct", Direct(), seconds, machine.factor_copies * size * n * n, True)
 
@@ -297,7 +323,7 @@ def direct(posed: Posed) -> Candidate:
 def conjugate_gradients(posed: Posed, ridge: float | None) -> Candidate:
     """Conjugate gradients in products that are not stored, with a preconditioner of columns."""
     n, points, rates, machine = posed.rows, posed.points, posed.rates, posed.points.machine
-    rank, iterations = _columns(posed, ridge)
+    rank, most, iterations = _columns(posed, ridge)
     factor = (1.5 * n * rank**2 + rank**3 / 3) / rates.multiply_adds["float32"]
     speed = 0.67 if points.dtype == np.float64 else 1.0  # iterations are in float32
     value, first = rates.value_seconds * machine.symmetric_share * speed, 0.0
@@ -310,7 +336,7 @@ def conjugate_gradients(posed: Posed, ridge: float | None) -> Candidate:
     obstacle = "" if known else "the kernel is not known to be positive definite"
     columns = factor + 2 * n * rank * rates.value_seconds
     seconds = TUNING.start + first + columns + (iterations + TUNING.checks) * product
-    memory = machine.copies * 4 * n * rank + 16.0 * rank**2
+    memory = machine.copies * 4 * n * most + 16.0 * rank**2  # there is room for most at once
     memory += 64.0 * n * posed.outputs + machine.blocks * block_bytes()
     passes, name = iterations + TUNING.checks, "ConjugateGradient"
     return Candidate(
@@ -318,16 +344,17 @@ def conjugate_gradients(posed: Posed, ridge: float | None) -> Candidate:
     )
 
 
-def _columns(posed: Posed, ridge: float | None) -> tuple[int, float]:
-    """Columns of a preconditioner and iterations, from the eigenvalues of K on some rows."""
+def _columns(posed: Posed, ridge: float | None) -> tuple[int, int, float]:
+    """Columns of a preconditioner, at most, and iterations, from the eigenvalues on some rows."""
     n, gram, values = posed.rows, posed.gram, posed.eigenvalues if ridge else None
+    most = most_columns(n, 4, column_memory(gram), gram.machine)
     if not ridge or values is None:
-        return min(n, 2 * default_rank(n, 4)), TUNING.iterations
+        return min(n, 2 * default_rank(n, 4)), most, TUNING.iterations
     entry = value_cost(gram, np.float32)  # the precision of iterations
     budget = RankBudget(ridge, ConjugateGradient().goal(gram), n, entry)
-    most = most_columns(n, 4, column_memory(gram), gram.machine)
     rank, iterations = budget.foreseen(values[: len(values) // 3], most)
-    return min(most, int(1.5 * rank)), iterations  # they are added some at a time
+    iterations *= 1.0 + min(TUNING.rounded * posed.rounding / ridge, TUNING.rounded)
+    return min(most, int(1.5 * rank)), most, iterations  # they are added some at a time
 
 
 def in_blocks(posed: Posed) -> Candidate:
@@ -445,32 +472,55 @@ def independent(posed: Posed, count: int) -> int:
 
 
 def on_centres(posed: Posed, count: int) -> Candidate:
-    """Newton's method on so many centres."""
+    """Newton's method on so many centres, which are drawn first."""
     n, points, loss, outputs = posed.rows, posed.points, posed.loss, posed.outputs
-    rates, tolerance, machine = posed.rates, posed.tolerance, points.machine
-    dtype, asked = str(points.dtype), count
+    rates, dtype, asked = posed.rates, str(points.dtype), count
     count = max(1, independent(posed, asked))  # K may be 0 on these points
-    goal = max(default_tolerance(loss, dtype), tolerance or 0.0)
-    solver = Newton(None if tolerance is None else goal)
-    sample = sample_size(n, count, goal, rates.width, outputs)
+    goal = max(default_tolerance(loss, dtype), posed.tolerance or 0.0)
+    solver = Newton(None if posed.tolerance is None else goal)
     newton = 1 if isinstance(loss, Squared) else TUNING.newton_steps
+    if newton == 1:
+        sample = sample_size(n, count, goal, rates.width, outputs)
+        passes = expected_steps(n, count, sample, goal) + 2.0
+    else:
+        sample, kinks = min(n, 2 * count), not loss.is_smooth
+        passes = TUNING.passes_with_kinks if kinks else TUNING.smooth_passes
     # NumPy's arrays take a triangular system with the sample, others half a product of it
-    factor = (1.2 if machine.uses_numpy else 0.6) * sample * count**2 / rates.multiply_adds[dtype]
-    passes = (expected_steps(n, count, sample, goal) + 2.0) * (1.0 if newton == 1 else 0.5 * newton)
+    each = 1.2 if points.machine.uses_numpy else 0.6
+    factor = each * sample * count**2 / rates.multiply_adds[dtype]
     if loss.is_multiclass:
-        drawn = class_rows(n, count, outputs)
-        factor = 1.5 * outputs * drawn**2 * count / rates.multiply_adds["float64"]
-        passes = passes_for_classes(n, count, outputs, goal, newton)
+        drawn_rows = class_rows(n, count, outputs)
+        factor = 1.5 * outputs * drawn_rows**2 * count / rates.multiply_adds["float64"]
+        passes = TUNING.class_passes * passes_for_classes(n, count, outputs, goal, newton)
     factor = newton * factor + count**3 / 2 / rates.multiply_adds["float64"]
-    if count < asked:  # all of them are pivots, with a column for each
-        factor += n * count**2 / rates.multiply_adds[dtype]
-    value = dict(TUNING.two_sides)[dtype] * rates.value_seconds * (1 + 0.15 * (outputs - 1))
-    memory = memory_needed(n, asked, outputs, points.dtype, loss=loss)
-    slow = TUNING.exact_passes * (machine.float64_factor - 1.0) if dtype == "float32" else 0.0
-    spent = (passes + slow) * n * count * value
-    if newton > 1 and machine.keeps_rows:  # they are stored as soon as passes have cost as much
-        stored = n * count * (rates.value_seconds + 0.5 * count / rates.multiply_adds[dtype])
-        each = 2.0 * n * count * outputs / rates.multiply_adds["float32"]
-        spent = min(spent, 2.0 * stored + passes * each)
-    seconds = TUNING.launches * machine.launch + factor + spent
+    choice = drawn(asked, posed.kernel, points)
+    pool, pivots = getattr(choice, "pool", 0) or 0, min(count, getattr(choice, "pivots", 0) or 0)
+    factor += TUNING.drawing * pool * pivots**2 / rates.multiply_adds[dtype]
+    spent, stored = _passes(posed, count, passes)
+    seconds = TUNING.launches * points.machine.launch + factor + spent
+    memory = memory_needed(n, asked, outputs, points.dtype, loss=loss) + stored
+    memory = max(memory, pool * asked * points.dtype.itemsize)
     return Candidate("Newton", solver, seconds, memory, False, centres=asked, passes=passes)
+
+
+def _passes(posed: Posed, count: int, passes: float) -> tuple[float, float]:
+    """Seconds of passes over the rows, and bytes of what is stored to make them quicker."""
+    n, points, outputs, rates = posed.rows, posed.points, posed.outputs, posed.rates
+    machine, numbers, size = points.machine, float(n) * count, points.dtype.itemsize
+    value = dict(TUNING.two_sides)[str(points.dtype)] * rates.value_seconds
+    value, stored, width = value * (1 + 0.15 * (outputs - 1)), 0.0, rates.width
+    wide = machine.uses_numpy and width >= AROUND.stored_width  # `cross_gram` stores these
+    if wide and size * numbers <= AROUND.stored_share * memory_budget(None):
+        value = min(value, 2.0 * stored_seconds(str(points.dtype), outputs))
+        stored, width = size * numbers, 0
+    slow = TUNING.exact_passes * (machine.float64_factor - 1.0) if size == 4 else 0.0
+    beside = TUNING.row * n * passes if machine.uses_numpy else 0.0
+    before = (count if size == 8 else count // 2) / value_in_pass(width, outputs)
+    kept = machine.keeps_rows and 8.0 * numbers <= memory_budget(None)
+    if isinstance(posed.loss, Squared) or passes <= before or not kept:
+        return (passes + slow) * numbers * value + beside, stored
+    # rows in coordinates of the basis are stored as soon as passes have cost as much
+    lifting = rates.value_seconds + 0.5 * count / rates.multiply_adds[str(points.dtype)]
+    read = 2.0 * stored_seconds("float32", outputs)
+    spent = before * value + lifting + (passes - before) * read
+    return numbers * spent + beside, stored + 4.0 * numbers
