@@ -39,14 +39,13 @@ from mercer.points import PointSet
 from mercer.runtime.budget import memory_budget
 from mercer.solvers import automatic
 from mercer.solvers.definiteness import solved_for_nearest
+from mercer.solvers.driver import LEAST_SECONDS
 from mercer.solvers.early_stopping import HeldOut
 from mercer.solvers.newton import Newton
 from mercer.solvers.problem import Problem, has_few_features
 from mercer.solvers.solution import Solution
 from mercer.solvers.splitting import Splitting
 from mercer.solvers.workload import Workload
-
-LEAST_SECONDS = 1e-3  # of a solver where all of the time was spent before it
 
 
 @dataclass(frozen=True, eq=False)
@@ -269,7 +268,8 @@ def formulation(
     if solver == "auto" or is_automatic(solver):  # which refuses other texts
         few = not isinstance(loss, Squared) or stopping is not None
         few = few and len(points) <= automatic.TUNING.small
-        few = few and not (isinstance(exact, Splitting) and time_limit is not None)  # 15 s
+        slow = isinstance(exact, Splitting) or kernel.expression() is None  # also with few rows
+        few = few and not (slow and time_limit is not None)
         simple = exact_only or few or has_few_features(Gram(kernel, points))
         if centres is None and simple:
             solver = exact if stopping is None else iterative(exact)

@@ -23,6 +23,7 @@ from mercer.errors import NotPositiveDefiniteError
 from mercer.losses import Loss
 from mercer.operators import Gram
 from mercer.runtime.budget import memory_budget
+from mercer.runtime.threads import spans
 from mercer.solvers.krylov import Step, conjugate_steps
 from mercer.solvers.optimality import Evaluation, Gap, centring_intercept, certified_gap, slopes
 from mercer.solvers.problem import Problem, has_few_features, over_rows
@@ -54,7 +55,7 @@ class Tuning:
     filling : float
         Of a time limit that storing K may take; the rest of it is for products and the gap.
     probed : int
-        Of so many rows one tells how long that takes.
+        Parts in which it is stored then; the first tells how long a product takes.
     forcing : float
         The largest residual, relative to the gradient, at which a direction is good enough; near
         the end √gap makes it smaller, which gives superlinear convergence (Eisenstat and Walker).
@@ -125,22 +126,24 @@ class Products:
         wanted = gram.astype(np.float32) if precision else None
         return cls(lazy, lazy, "float64", None, ANEW, wanted=wanted)
 
-    def store(self, time_limit: float | None, tuning: Tuning) -> None:
-        """Store K in float32 where it is wanted, unless that would take too much of the time.
+    def store(self, outputs: int, time_limit: float | None, tuning: Tuning) -> None:
+        """Store K in float32 where it is wanted, unless that takes too much of the time.
 
         Where it does, products compute K in float32 anew, each in half the time.
         """
         gram, self.wanted = self.wanted, None
         if gram is None:
             return
-        self.seconds = 0.0 if time_limit is None else _filling(gram, tuning)
-        if time_limit is not None and self.seconds > tuning.filling * time_limit:
+        if time_limit is None:
+            single = gram.dense()
+        else:
+            self.seconds = _exact_seconds(gram, outputs, tuning)
+            single = _stored_in_time(gram, tuning.filling * time_limit, tuning)
+        if single is None:
             if np.isfinite(gram.diagonal()).all():  # values beyond float32 are computed in float64
                 self.fast, self.dtype = _lazy(gram, "float32"), "float32"
                 self.note = f"{ANEW}, in float32"
-            return
-        single = gram.dense()
-        if np.isfinite(single @ np.ones(gram.shape[1], np.float32)).all():
+        elif np.isfinite(single @ np.ones(gram.shape[1], np.float32)).all():
             self.fast, self.dtype, self.matrix = _stored(single), "float32", single
             self.note = "K stored in float32"
 
@@ -157,13 +160,30 @@ class Products:
 ANEW = "K computed for each product"
 
 
-def _filling(gram: Gram, tuning: Tuning) -> float:
-    """Seconds that storing K takes, from those of some rows."""
+def _exact_seconds(gram: Gram, outputs: int, tuning: Tuning) -> float:
+    """Seconds of a product in float64, from those of some rows."""
     n = gram.shape[0]
     some = gram.x.slice(0, max(1, n // tuning.probed))
+    part = Gram(gram.kernel, some, gram.x, gram.memory).astype(np.float64)
     start = time.perf_counter()
-    Gram(gram.kernel, some, gram.x, gram.memory).astype(gram.dtype).dense()
-    return (time.perf_counter() - start) * n / len(some)
+    part @ np.ones((n, outputs))
+    return gram.machine.symmetric_share * (time.perf_counter() - start) * n / len(some)
+
+
+def _stored_in_time(gram: Gram, seconds: float, tuning: Tuning) -> np.ndarray | None:
+    """K, some rows at a time; None as soon as it is clear that it takes longer than that.
+
+    Rows are computed as a whole: to mirror them would touch all of the memory at once, and clearing
+    that may take longer than computing K.
+    """
+    start, n = time.perf_counter(), gram.shape[0]
+    matrix = np.empty(gram.shape, gram.dtype)
+    for first, last in spans(n, max(1, n // tuning.probed)):
+        part = Gram(gram.kernel, gram.x.slice(first, last), gram.x, gram.memory)
+        matrix[first:last] = part.astype(gram.dtype).dense()
+        if (time.perf_counter() - start) * n / last > seconds:
+            return None
+    return matrix
 
 
 def _lazy(gram: Gram, dtype: str = "float64") -> Multiply:
@@ -403,7 +423,7 @@ class OnAllPoints:
     def __init__(self, problem: Problem, products: Products, solver: Any) -> None:
         self.problem, self.products, self.solver = problem, products, solver
         self.tuning: Tuning = solver.tuning.all_points
-        products.store(solver.time_limit, self.tuning)
+        products.store(problem.outputs, solver.time_limit, self.tuning)
         self.loss, self.ridge = problem.loss, float(problem.regularization)
         self.multiply, self.factors = products.fast, bool(solver.factor)
         xp = namespace(problem.y)
@@ -591,6 +611,7 @@ class OnAllPoints:
     def certified(self, problem: Problem, point: Point) -> tuple[Gap, Array, Array]:
         """The gap of the coefficients as they are stored, in float64, and these."""
         alpha = problem.stored(point.alpha)
+        zero = not bool(namespace(alpha).any(alpha != 0))
         same = alpha.dtype == point.alpha.dtype and problem is self.problem
         if same and point.exact and self.ridge == problem.regularization:
             # Where Kα was added up on the way, what was lost on it need not be small: it is then
@@ -600,7 +621,9 @@ class OnAllPoints:
             gap = at.squared_norm_gap(slopes(problem, point.values), point.g, point.image)
             if gap.relative <= self.solver.goal(problem):
                 return gap, alpha, point.b
-        return certified_gap(problem, alpha, point.b, self.products.exact), alpha, point.b
+        fitted = 0.0 * problem.y if zero else None  # of the start, which a time limit may return
+        gap = certified_gap(problem, alpha, point.b, self.products.exact, fitted=fitted)
+        return gap, alpha, point.b
 
     def advice(self, gap: Gap) -> str:
         if self.products.root is not None and self.products.root.missing != 0.0:

@@ -269,6 +269,10 @@ def choose_among(
         best = min(possible, key=lambda candidate: candidate.seconds)
         reason = "Centres were asked for." if asked else "No exact solution is within reach."
         return Choice(judged, best, reason, rows)
+    fitting = [c for c in judged if c.memory <= memory_limit(memory) and c.name != "Direct"]
+    if time_limit is not None and fitting:  # all but a factorisation end at the limit by themselves
+        best = min(fitting, key=lambda candidate: candidate.seconds)
+        return Choice(judged, best, "Nothing ends in time; this is the quickest.", rows)
     best = min(judged, key=lambda candidate: candidate.memory)
     return Choice(judged, best, "Nothing fits; this takes the least memory.", rows)
 
@@ -299,7 +303,7 @@ def _judged(
         return replace(candidate, obstacle="centres were asked for")
     if candidate.memory > limit:
         return replace(candidate, obstacle=f"more than the {limit / 1e6:.0f} MB there are")
-    if candidate.exact and time_limit is not None and candidate.seconds > time_limit:
+    if asked is None and time_limit is not None and candidate.seconds > time_limit:
         return replace(candidate, obstacle=f"longer than the time limit of {time_limit:g} s")
     if candidate.exact and candidate.seconds > TUNING.patience:
         return replace(candidate, obstacle=too_long())

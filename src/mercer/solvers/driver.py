@@ -17,8 +17,8 @@ import math
 import os
 import time
 import zipfile
-from collections.abc import Callable
-from dataclasses import dataclass, field, fields
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -146,7 +146,9 @@ def drive(
     takes = getattr(solver, "takes_null_space", False)
     require_plain_intercept(type(solver).__name__, problem, null_space=takes)
     if problem.has_several_ridges:
-        return Solution.stacked([drive(solver, part) for part in problem.each_output()])
+        problems = list(problem.each_output())
+        parts = zip(in_turn(solver, len(problems)), problems, strict=True)
+        return Solution.stacked([drive(each, part) for each, part in parts])
     asked, problem = problem, admission.admitted(solver, problem)
     stopping = getattr(solver, "stopping", None)
     watch = EarlyStopping(stopping, problem) if isinstance(stopping, HeldOut) else None
@@ -161,6 +163,8 @@ def drive(
     if resume is not None:
         restore(state, resume)
     clock = Clock(solver, state, began)
+    if state.reserve and clock.is_over(state.reserve):  # a step takes long, too
+        state.stopped = clock.name
     while not ended(solver, state):
         state.deadline = clock.deadline - state.reserve
         state = solver.step(state)
@@ -168,6 +172,21 @@ def drive(
         interrupt(solver, state, clock, watch)
     solution = solver.solution(state) if watch is None else watch.solution(state)
     return admission.returned(solution, asked)
+
+
+LEAST_SECONDS = 1e-3  # of a solver for which no time is left
+
+
+def in_turn(solver: Any, count: int) -> Iterator[Any]:
+    """The solver for so many problems, one after the other: each has its share of the time left."""
+    limit = getattr(solver, "time_limit", None)
+    if limit is None:
+        yield from [solver] * count
+        return
+    deadline = time.perf_counter() + limit
+    for left in range(count, 0, -1):
+        share = (deadline - time.perf_counter()) / left
+        yield replace(solver, time_limit=max(share, LEAST_SECONDS))
 
 
 class Clock:
@@ -182,6 +201,11 @@ class Clock:
     @property
     def seconds(self) -> float:
         return time.perf_counter() - self.began
+
+    @property
+    def name(self) -> str:
+        """What a run is stopped by."""
+        return f"the time limit of {self.limit:.3g} s"
 
     @property
     def deadline(self) -> float:
@@ -217,7 +241,7 @@ def interrupt(solver: Any, state: State, clock: Clock, watch: EarlyStopping | No
     if limit is not None and state.iteration >= limit:
         state.stopped = f"the limit of {limit} iterations"
     if clock.is_over(state.reserve):
-        state.stopped = f"the time limit of {clock.limit:g} s"
+        state.stopped = clock.name
     callback, path = getattr(solver, "callback", None), getattr(solver, "checkpoint", None)
     if watch is not None or callback is not None:
         progress = solver.progress(state)

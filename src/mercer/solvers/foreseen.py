@@ -116,7 +116,9 @@ class Tuning:
     rounds : pairs of loss and number
         Passes of working sets over all points, at a gap of 1e-6 with 4,000 points of a kernel with
         many eigenvalues.
-    fewest_rounds : float
+    many : int
+        Points beyond which they are no more.
+    fewest_rounds : pairs of loss and number
         Of a kernel with few of them.
     steps : pairs of loss and number
         Steps in two coefficients for each point, at a gap of 1e-6 with a ridge of 1/30.
@@ -168,7 +170,8 @@ class Tuning:
         (EpsilonInsensitive, 35.0),
         (Quantile, 12.0),
     )
-    fewest_rounds: float = 4.5
+    many: int = 8000
+    fewest_rounds: PER_LOSS = ((Hinge, 1.5),)
     steps: PER_LOSS = ((Hinge, 4.0), (Absolute, 50.0), (EpsilonInsensitive, 35.0), (Quantile, 12.0))
     adding: float = 5e-11
     splitting_steps: int = 300
@@ -426,10 +429,11 @@ def dual_ascent(posed: Posed, solver: DualAscent, ridge: float) -> Candidate:
     size = 4 if solver.starts_in_single(gram) else 8
     digits = math.log10(1.0 / solver.tolerance)
     hard = min(1.0, posed.tail / ridge)  # little where few eigenvalues are most of K
-    passes = _of(loss, TUNING.rounds, 30.0) * hard**0.7 * math.sqrt(n / 4000) * digits / 6
+    many = math.sqrt(min(n, TUNING.many) / 4000)
+    passes = _of(loss, TUNING.rounds, 30.0) * hard**0.7 * many * digits / 6
     steps = _of(loss, TUNING.steps, 30.0) * min(1.0, TUNING.ridge / ridge) * 10 ** (digits / 3 - 2)
     steps = n * (1.0 + steps + 2.0 * passes)
-    passes += TUNING.fewest_rounds
+    passes += _of(loss, TUNING.fewest_rounds, 4.5)
     memory = 200.0 * n * outputs + 2 * size * min(n, solver.working_set) ** 2
     if n <= solver.tuning.stored:
         work = pairs * (value + size * TUNING.writing)

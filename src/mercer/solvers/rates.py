@@ -23,6 +23,8 @@ __all__ = ["Rates", "product_rate", "stored_seconds"]
 
 STORED_BYTES = 64 << 20  # of a matrix that no cache holds
 STORED_WIDTH = 1 << 14  # of its rows, which are as long as those of a large K
+FEW = 64  # rows that tell the time of a slow kernel
+LONG = 0.05  # seconds of a product that is not timed
 
 _KNOWN: dict[Any, float] = {}
 
@@ -70,7 +72,19 @@ def _likeness(kernel: Any, points: PointSet) -> Any:
 
 
 def _value_seconds(kernel: Any, points: PointSet) -> float:
-    """Seconds for each kernel value of a product."""
+    """Seconds for each kernel value of a product.
+
+    Of a kernel that is slow, as one of Python functions is, few rows tell.
+    """
+    some = points.slice(0, min(FEW, len(points)))
+    slow = points.home == "host" and kernel.expression() is None
+    if slow and (seconds := _seconds_of(kernel, some)) * len(points) ** 2 > LONG:
+        return seconds
+    return _seconds_of(kernel, points)
+
+
+def _seconds_of(kernel: Any, points: PointSet) -> float:
+    """Seconds for each kernel value of a product with all of these points."""
     gram = Gram(kernel, points, points.slice(0, len(points)))
     v = points.vector(np.ones(len(points), gram.dtype))
 
