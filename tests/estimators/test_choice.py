@@ -42,7 +42,7 @@ RATES = Rates({"float32": 1e11, "float64": 5e10}, 1e-9, 4)
 
 @pytest.mark.parametrize("loss", [Logistic(), Multinomial()])
 def test_hundreds_of_thousands_of_rows_take_centres_by_themselves(loss):
-    points = Gaussian().points(np.zeros((300_000, 4), np.float32))
+    points = Gaussian().points(RNG.standard_normal((300_000, 4), np.float32))
     choice = choose(Gaussian(), points, loss, rates=RATES)
     assert choice.chosen.centres == 2190
     assert "Newton: about" in choice.explain()

@@ -13,7 +13,7 @@ from mercer.errors import ApproximationWarning
 from mercer.features.centres import KMeansPlusPlus
 from mercer.kernels import BlockKernel, Gaussian, Matern
 from mercer.losses import Hinge
-from mercer.solvers import Newton, automatic
+from mercer.solvers import Newton, automatic, rates
 from mercer.solvers.automatic import Candidate, Rates, choose, choose_among
 
 RATES = Rates({"float32": 1e11, "float64": 5e10}, 1e-9, 3)
@@ -78,7 +78,7 @@ def test_rates_are_measured_once_so_that_the_choice_stays(monkeypatch):
     kernel = Gaussian(0.7) + Matern(1.5)
     first = Rates.measured(kernel, kernel.points(X))
     clock = SimpleNamespace(perf_counter=map(float, itertools.count(0, 1000)).__next__)
-    monkeypatch.setattr(automatic, "time", clock)  # everything takes 1,000 seconds
+    monkeypatch.setattr(rates, "time", clock)  # everything takes 1,000 seconds
     assert Rates.measured(2.0 * Gaussian() + 3.0 * Matern(1.5), kernel.points(X)) != first
     assert Rates.measured(kernel, kernel.points(X[::-1])) == first
     for other in (X[:, :2], X[:50]):  # fewer columns, and so few rows that calls take the time

@@ -23,6 +23,7 @@ from mercer.estimators.losses import (
     as_loss,
     checked_regularization,
     regularization_of,
+    relative_ridge,
 )
 from mercer.estimators.progress import FitTask, with_callbacks
 from mercer.features.bases import BaseEstimator, ClassifierMixin
@@ -94,6 +95,7 @@ class _Classifier(LossEstimator):
         self,
         X: Any,
         y: np.ndarray,
+        labels: np.ndarray,
         weights: Any,
         classes: np.ndarray,
         loss: Loss,
@@ -101,8 +103,7 @@ class _Classifier(LossEstimator):
         solve: Callable[..., Solution],
     ) -> Self:
         """Keep what `solve(posed, task, fitted)` finds, a problem or `parts` of them."""
-        posed = self._formulation(X, loss, weights, 1 if len(classes) == 2 else len(classes))
-
+        posed = self._for_classes(X, loss, labels, weights, len(classes))
         more = {"classes_": classes, "choice_": posed.choice}
 
         def fitted(alpha: Any, b: Any) -> dict[str, Any]:
@@ -119,11 +120,31 @@ class _Classifier(LossEstimator):
     def _loss(self, classes: int) -> Loss:
         raise NotImplementedError
 
+    def _ridge(self, loss: Loss, labels: np.ndarray, weights: Any) -> float:
+        """λ for these samples."""
+        raise NotImplementedError
+
+    def _is_in_pairs(self, loss: Loss, classes: int) -> bool:
+        """Whether each pair of classes is a problem of its own."""
+        return False
+
     def _posed(self, X: Any, y: Any, sample_weight: Any) -> tuple[Any, ...]:
         X, y, weights = admit_labels(self, X, y, sample_weight)
-        count = len(encoded(self, y, weights)[0])
-        outputs = 1 if count == 2 else count
-        return self._formulation(X, self._loss(count), weights, outputs), X
+        classes, labels, weights = encoded(self, y, weights)
+        loss = self._loss(len(classes))
+        return self._for_classes(X, loss, labels, weights, len(classes)), X
+
+    def _for_classes(
+        self, X: Any, loss: Loss, labels: np.ndarray, weights: Any, classes: int
+    ) -> Formulation:
+        """Where f is sought, for all classes together or for each pair of them."""
+        ridge = relative_ridge(self._ridge(loss, labels, weights), loss, labels, weights)
+        if self._is_in_pairs(loss, classes):
+            sizes = np.bincount(labels, minlength=classes)
+            pairs = np.array([sizes[i] + sizes[j] for i, j in combinations(range(classes), 2)])
+            work, part = float(((pairs / pairs.max()) ** 2).sum()), float(pairs.max() / len(labels))
+            return self._formulation(X, loss, weights, ridge=ridge, problems=work, part=part)
+        return self._formulation(X, loss, weights, 1 if classes == 2 else classes, ridge=ridge)
 
 
 @dataclass(eq=False, repr=False)
@@ -199,31 +220,38 @@ class KernelClassifier(_Classifier, ClassifierMixin, BaseEstimator):
 
         def together(posed: Formulation, task: FitTask, fitted: Any) -> Solution:
             targets = class_targets(loss, labels, len(classes))
-            ridge = regularization_of(self.regularization, loss, labels, weights)
+            ridge = self._ridge(loss, labels, weights)
             problem = posed.problem(targets, loss, ridge, weights, bool(self.fit_intercept))
             return posed.solve(problem, task, fitted, nearest)
 
         def in_pairs(posed: Formulation, task: FitTask, fitted: Any) -> Solution:
-            parts = []
+            parts: list[Solution] = []
             for first, second in pairs:
                 part = task.part("pair")
                 rows = np.flatnonzero((labels == first) | (labels == second))
                 sides = np.where(labels[rows] == first, 1.0, -1.0)
                 own = None if weights is None else weights[rows]
-                ridge = regularization_of(self.regularization, loss, sides, own)
+                ridge = self._ridge(loss, sides, own)
                 problem = posed.problem(sides, loss, ridge, own, bool(self.fit_intercept), rows)
-                solution = posed.solve(problem, part, nearest=nearest)
+                left = len(pairs) - len(parts)
+                solution = posed.solve(problem, part, nearest=nearest, left=left)
                 parts.append(_spread(solution, rows, len(y)) if posed.on_all_points else solution)
                 part.end()
             return Solution.stacked(parts)
 
         pairs = list(combinations(range(len(classes)), 2))
-        if self.multi_class == "ovo" and len(pairs) > 1 and not loss.is_multiclass:
-            return self._fit(X, y, weights, classes, loss, len(pairs), in_pairs)
-        return self._fit(X, y, weights, classes, loss, None, together)
+        if self._is_in_pairs(loss, len(classes)):
+            return self._fit(X, y, labels, weights, classes, loss, len(pairs), in_pairs)
+        return self._fit(X, y, labels, weights, classes, loss, None, together)
 
     def _loss(self, classes: int) -> Loss:
         return as_loss(self.loss, FOR_CLASSES)
+
+    def _ridge(self, loss: Loss, labels: np.ndarray, weights: Any) -> float:
+        return regularization_of(self.regularization, loss, labels, weights)
+
+    def _is_in_pairs(self, loss: Loss, classes: int) -> bool:
+        return self.multi_class == "ovo" and classes > 2 and not loss.is_multiclass
 
     def _scores(self, X: Any) -> Any:
         """One-vs-one votes are turned into a column for each class, as scikit-learn does."""
@@ -338,22 +366,25 @@ class KernelLogisticRegression(_Classifier, ClassifierMixin, BaseEstimator):
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Fit f to labels y, of any kind."""
         X, y, weights = admit_labels(self, X, y, sample_weight)
-        strength = checked_regularization(self.C, "C")
-        if strength == 0:
+        if checked_regularization(self.C, "C") == 0:
             raise ValueError("C must be positive; got 0.")
         classes, labels, weights = encoded(self, y, weights)
         two, loss = len(classes) == 2, self._loss(len(classes))
         targets = 2.0 * labels - 1.0 if two else labels.astype(np.float64)
-        ridge = 1.0 / (strength * (float(len(y)) if weights is None else float(weights.sum())))
 
         def solve(posed: Formulation, task: FitTask, fitted: Any) -> Solution:
+            ridge = self._ridge(loss, labels, weights)
             problem = posed.problem(targets, loss, ridge, weights, bool(self.fit_intercept))
             return posed.solve(problem, task, fitted, isinstance(self.solver, str))
 
-        return self._fit(X, y, weights, classes, loss, None, solve)
+        return self._fit(X, y, labels, weights, classes, loss, None, solve)
 
     def _loss(self, classes: int) -> Loss:
         return Logistic() if classes == 2 else Multinomial()
+
+    def _ridge(self, loss: Loss, labels: np.ndarray, weights: Any) -> float:
+        total = float(len(labels)) if weights is None else float(weights.sum())
+        return 1.0 / (float(self.C) * total)
 
     def predict_proba(self, X: Any) -> Array:
         """Probabilities of the classes, for every row of X."""

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import math
+import time
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from numbers import Integral
 from pathlib import Path
 from typing import Any, cast
@@ -36,10 +39,12 @@ from mercer.points import PointSet
 from mercer.runtime.budget import memory_budget
 from mercer.solvers import automatic
 from mercer.solvers.definiteness import solved_for_nearest
+from mercer.solvers.driver import LEAST_SECONDS
 from mercer.solvers.early_stopping import HeldOut
 from mercer.solvers.newton import Newton
 from mercer.solvers.problem import Problem, has_few_features
 from mercer.solvers.solution import Solution
+from mercer.solvers.splitting import Splitting
 from mercer.solvers.workload import Workload
 
 
@@ -57,6 +62,8 @@ class Formulation:
     solver : solver
     choice : Choice or None
         What "auto" chose among.
+    choose : function or None
+        Makes the choice, also where it was not needed.
     on_all_points : bool
         Whether these are all points.
     checkpoint : path or None
@@ -64,6 +71,9 @@ class Formulation:
         `path.1`, and so on.
     loss, outputs : Loss, int
         What the problems are, as far as what they take depends on it.
+    deadline : float or None
+        When all problems should be solved, as `time.perf_counter` says it; solvers that have a time
+        limit of their own keep it.
     """
 
     kernel: Kernel
@@ -71,10 +81,12 @@ class Formulation:
     points: PointSet
     solver: Any
     choice: automatic.Choice | None = None
+    choose: Callable[[], automatic.Choice] | None = None
     on_all_points: bool = True
     checkpoint: Any = None
     loss: Loss = field(default_factory=Squared)
     outputs: int = 1
+    deadline: float | None = None
     parts: list[Path] = field(default_factory=list, repr=False)
 
     def problem(
@@ -102,12 +114,14 @@ class Formulation:
         task: FitTask,
         attributes: Callable[[Any, Any], dict[str, Any]] | None = None,
         nearest: bool = False,
+        left: int = 1,
     ) -> Solution:
         """Solve a problem; with `attributes`, made of α and b, each step is a part of the task.
 
-        `nearest` says that a kernel which is not positive definite is replaced by the nearest one.
+        `nearest` says that a kernel which is not positive definite is replaced by the nearest one;
+        `left`, how many problems share the time until the deadline.
         """
-        solver = self.solver
+        solver = self._in_time(left)
         if attributes is not None and task.has_callbacks:
             solver = with_progress(solver, task, lambda s: attributes(s.coefficients, s.intercept))
         resume: dict[str, Any] = {}
@@ -124,6 +138,13 @@ class Formulation:
             return solved_for_nearest(problem, solver)
         return replace(solution, asked=problem.asked)
 
+    def _in_time(self, left: int) -> Any:
+        """The solver with its share of the time, where it has no limit of its own."""
+        if self.deadline is None or getattr(self.solver, "time_limit", 0.0) is not None:
+            return self.solver
+        share = (self.deadline - time.perf_counter()) / left
+        return replace(self.solver, time_limit=max(share, LEAST_SECONDS))
+
     def explain(self) -> str:
         """Which solver, and why; what passes take, where the operator has a forecast of them."""
         text, plan = explanation(self.choice, self.solver), None
@@ -133,14 +154,13 @@ class Formulation:
         return text if plan is None else f"{text}\n{plan}"
 
     def foreseen(self) -> automatic.Choice | None:
-        """The choice for few rows, which are solved without one; None where features are few.
+        """The choice for few rows or features, which are solved without one.
 
         On centres the points are not the rows, and there is nothing to choose among.
         """
-        on_rows = self.on_all_points and self.points.home == "host"
-        if not on_rows or has_few_features(self.operator):
+        if self.choose is None or not self.on_all_points or self.points.home != "host":
             return None
-        choice = automatic.choose(self.kernel, self.points, self.loss, outputs=self.outputs)
+        choice = self.choose()
         return choice if choice.chosen.name == type(self.solver).__name__ else None
 
     def attributes(
@@ -216,42 +236,53 @@ def formulation(
     tolerance: float | None = None,
     checkpoint: Any = None,
     stopping: HeldOut | None = None,
+    time_limit: float | None = None,
+    problems: float = 1.0,
+    part: float = 1.0,
 ) -> Formulation:
     """The formulation that the parameters of an estimator ask for, or the automatic choice.
 
     `ridge` is what is added to the diagonal of K, `exact` the solver where nothing has to be
     chosen; `exact_only` says that centres will not do, as without regularisation. `tolerance` is
     that of other losses than the square. With `stopping` the solver iterates, and ends by it.
+    There are so many `problems`, each of a part of the rows; all of them have the time limit.
     """
     warn_of_lengthscale(kernel, points)
     if centres is None and not points.machine.pairs_rows:
         centres = min(automatic.default_centres(len(points)), len(points))
     count = None if centres is None else _count_of(centres)
     choice: automatic.Choice | None = None
+    choose = partial(
+        automatic.choose,
+        kernel,
+        points.slice(0, math.ceil(part * len(points))) if part < 1.0 else points,
+        loss,
+        outputs=outputs,
+        centres=count,
+        ridge=ridge,
+        tolerance=tolerance,
+        iterative=stopping is not None,
+        time_limit=time_limit,
+        problems=problems,
+    )
     if solver == "auto" or is_automatic(solver):  # which refuses other texts
         few = not isinstance(loss, Squared) or stopping is not None
         few = few and len(points) <= automatic.TUNING.small
+        slow = isinstance(exact, Splitting) or kernel.expression() is None  # also with few rows
+        few = few and not (slow and time_limit is not None)
         simple = exact_only or few or has_few_features(Gram(kernel, points))
         if centres is None and simple:
             solver = exact if stopping is None else iterative(exact)
         else:
-            choice = automatic.choose(
-                kernel,
-                points,
-                loss,
-                outputs=outputs,
-                centres=count,
-                ridge=ridge,
-                tolerance=tolerance,
-                iterative=stopping is not None,
-            )
+            choice = choose()
             solver, count = choice.chosen.solver, choice.chosen.centres
     if stopping is not None:
         solver = stopped_by(solver, stopping)
+    given = {"choice": choice, "checkpoint": checkpoint, "loss": loss, "outputs": outputs}
     if count is None and centres is None:
         gram = Gram(kernel, points)  # in compiled code no function of Python is called
         gram = with_stored_pairs(gram) if program_of(kernel) is None else gram
-        return Formulation(kernel, gram, points, solver, choice, True, checkpoint, loss, outputs)
+        return Formulation(kernel, gram, points, solver, choose=choose, **given)
     if not isinstance(solver, Newton):
         raise ValueError(
             f'centres are for Newton; got solver={solver!r}: write solver=Newton(), solver="auto", '
@@ -261,7 +292,7 @@ def formulation(
         _warn_of_centres(choice)
     chosen = _chosen_centres(centres, count, kernel, points, random_state)
     cross = cross_gram(kernel, points, chosen)
-    return Formulation(kernel, cross, chosen, solver, choice, False, checkpoint, loss, outputs)
+    return Formulation(kernel, cross, chosen, solver, on_all_points=False, **given)
 
 
 def _chosen_centres(
@@ -313,7 +344,7 @@ def formulation_on_blocks(
     if stopping is not None:
         own = stopped_by(own, stopping)
     cross = BlockedGram(kernel, blocks, chosen, rows)
-    return Formulation(kernel, cross, chosen, own, None, False, checkpoint)
+    return Formulation(kernel, cross, chosen, own, on_all_points=False, checkpoint=checkpoint)
 
 
 def is_automatic(solver: Any) -> bool:

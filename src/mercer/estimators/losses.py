@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass, field, replace
 from pathlib import Path
@@ -10,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from mercer.checks import is_number
+from mercer.checks import check_positive, is_number
 from mercer.estimators.certified import certificate
 from mercer.estimators.early_stopping import stopping_rule
 from mercer.estimators.fitting import Formulation, explain_solver, formulation, is_automatic
@@ -105,8 +106,25 @@ class LossEstimator(CallbackSupportMixin, KernelInput):
 
     certificate, compress, explain = certificate, compress, explain_solver
 
-    def _formulation(self, X: Any, loss: Loss, weights: Any, outputs: int = 1) -> Formulation:
-        """Where f is sought, and by which solver."""
+    def _formulation(
+        self,
+        X: Any,
+        loss: Loss,
+        weights: Any,
+        outputs: int = 1,
+        *,
+        ridge: float | None = None,
+        problems: float = 1.0,
+        part: float = 1.0,
+    ) -> Formulation:
+        """Where f is sought, and by which solver.
+
+        By `ridge`, of `relative_ridge`, it is foreseen how long that takes, for so many problems of
+        this part of the rows each.
+        """
+        began = time.perf_counter()
+        if self.time_limit is not None:
+            check_positive(self, "time_limit", self.time_limit)
         kernel = self._resolved_kernel(X, weights)
         points = self._training_points(kernel, X, self.centres)
         solver, centres = self.solver, self.centres
@@ -130,14 +148,14 @@ class LossEstimator(CallbackSupportMixin, KernelInput):
             tolerance=float(self.tol) if is_automatic(self.solver) else None,
             checkpoint=self.checkpoint,
             stopping=stopping_rule(self) if self.early_stopping else None,
+            ridge=ridge,
+            time_limit=self.time_limit,
+            problems=problems,
+            part=part,
         )
-        return replace(posed, solver=self._limited(posed.solver))
-
-    def _limited(self, solver: Any) -> Any:
-        """The solver with the time limit, where it has none of its own."""
-        if self.time_limit is None or not hasattr(solver, "time_limit"):
-            return solver
-        return solver if solver.time_limit else replace(solver, time_limit=self.time_limit)
+        if self.time_limit is None:
+            return posed
+        return replace(posed, deadline=began + float(self.time_limit))
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """R² of the predictions, or the share of right labels, as scikit-learn computes it."""
@@ -203,6 +221,24 @@ def regularization_of(value: Any, loss: Loss, y: Any, weights: Any) -> float:
         unit = loss.lipschitz / (_spread(np.asarray(y, np.float64), weights) or 1.0)
         unit = min(unit, 1.0) if loss.is_smooth else unit  # a smooth one is a square near 0
     return unit / (DEFAULT_C * float(weights.sum()))
+
+
+def relative_ridge(ridge: float, loss: Loss, y: Any, weights: Any) -> float:
+    """λΣw, by which the work of a fit is foreseen, for targets of spread 1 where loss has kinks.
+
+    >>> from mercer.losses import Absolute
+    >>> y = np.array([0.0, 10.0, 20.0])
+    >>> round(
+    ...     1.0 / relative_ridge(regularization_of(None, Absolute(), y, None), Absolute(), y, None)
+    ... )
+    30
+    """
+    y, weights = hosted(y, weights)
+    weights = np.ones(len(y)) if weights is None else weights
+    unit = 1.0
+    if not (loss.is_classification or loss.is_smooth or math.isinf(loss.lipschitz)):
+        unit = (_spread(np.asarray(y, np.float64), weights) or 1.0) / loss.lipschitz
+    return ridge * float(weights.sum()) * unit
 
 
 def _spread(y: np.ndarray, weights: np.ndarray) -> float:

@@ -11,13 +11,14 @@ from sklearn.metrics import d2_tweedie_score
 from sklearn.utils import column_or_1d
 
 from mercer.arrays import namespace
-from mercer.estimators.fitting import keep
+from mercer.estimators.fitting import Formulation, keep
 from mercer.estimators.inputs import admit_numbers, function_values, hosted, like
 from mercer.estimators.losses import (
     FOR_NUMBERS,
     LossEstimator,
     as_loss,
     regularization_of,
+    relative_ridge,
     weighted_quantile,
 )
 from mercer.estimators.progress import FitTask, with_callbacks
@@ -36,12 +37,17 @@ class _OneLoss(LossEstimator):
 
     def _posed(self, X: Any, y: Any, sample_weight: Any) -> tuple[Any, ...]:
         X, y, weights = admit_numbers(self, X, y, sample_weight)
+        return self._with_ridge(X, y, weights, self._loss())[0], X
+
+    def _with_ridge(self, X: Any, y: Any, weights: Any, loss: Loss) -> tuple[Formulation, float]:
+        """Where f is sought, and λ."""
+        ridge = regularization_of(self.regularization, loss, y, weights)
+        known = relative_ridge(ridge, loss, y, weights)
         outputs = 1 if y.ndim == 1 else y.shape[1]
-        return self._formulation(X, self._loss(), weights, outputs), X
+        return self._formulation(X, loss, weights, outputs, ridge=known), ridge
 
     def _fit(self, X: Any, y: Any, weights: Any, loss: Loss) -> Self:
-        ridge = regularization_of(self.regularization, loss, y, weights)
-        posed = self._formulation(X, loss, weights, 1 if y.ndim == 1 else y.shape[1])
+        posed, ridge = self._with_ridge(X, y, weights, loss)
 
         def fitted(alpha: Any, b: Any) -> dict[str, Any]:
             return {**posed.attributes(X, alpha, b), "loss_": loss, "choice_": posed.choice}
@@ -263,14 +269,15 @@ class KernelQuantileRegressor(LossEstimator, RegressorMixin, BaseEstimator):
         """Fit every quantile of y."""
         X, y, weights = admit_numbers(self, X, y, sample_weight)
         y, levels = column_or_1d(*hosted(y), warn=True), self._levels()
-        posed = self._formulation(X, Quantile(levels[0]), weights)
+        posed = self._of_levels(X, y, weights, levels)
         task = FitTask.root(self, X, y, weights, len(levels))
-        parts = []
+        parts: list[Solution] = []
         for level in levels:
             part = task.part("quantile")
             ridge = regularization_of(self.regularization, Quantile(level), y, weights)
             problem = posed.problem(y, Quantile(level), ridge, weights, bool(self.fit_intercept))
-            parts.append(posed.solve(problem, part, nearest=isinstance(self.solver, str)))
+            nearest, left = isinstance(self.solver, str), len(levels) - len(parts)
+            parts.append(posed.solve(problem, part, nearest=nearest, left=left))
             part.end()
         solution = parts[0] if np.ndim(self.quantiles) == 0 else Solution.stacked(parts)
         fitted = posed.attributes(X, solution.coefficients, solution.intercept)
@@ -282,7 +289,14 @@ class KernelQuantileRegressor(LossEstimator, RegressorMixin, BaseEstimator):
 
     def _posed(self, X: Any, y: Any, sample_weight: Any) -> tuple[Any, ...]:
         X, y, weights = admit_numbers(self, X, y, sample_weight)
-        return self._formulation(X, Quantile(self._levels()[0]), weights), X
+        return self._of_levels(X, y, weights, self._levels()), X
+
+    def _of_levels(self, X: Any, y: Any, weights: Any, levels: list[float]) -> Formulation:
+        """Where f is sought; each level is a problem of its own."""
+        loss = Quantile(levels[0])
+        ridge = regularization_of(self.regularization, loss, y, weights)
+        known = relative_ridge(ridge, loss, y, weights)
+        return self._formulation(X, loss, weights, ridge=known, problems=len(levels))
 
     def _levels(self) -> list[float]:
         try:

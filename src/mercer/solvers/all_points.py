@@ -8,6 +8,7 @@ p = w/Σw, and the Newton direction δ solves (λI + DK)δ = −g, where D holds
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
@@ -22,6 +23,7 @@ from mercer.errors import NotPositiveDefiniteError
 from mercer.losses import Loss
 from mercer.operators import Gram
 from mercer.runtime.budget import memory_budget
+from mercer.runtime.threads import spans
 from mercer.solvers.krylov import Step, conjugate_steps
 from mercer.solvers.optimality import Evaluation, Gap, centring_intercept, certified_gap, slopes
 from mercer.solvers.problem import Problem, has_few_features, over_rows
@@ -50,6 +52,10 @@ class Tuning:
         step needs a few directions.
     stalls : int
         Steps in a row that may gain nothing before precision is raised or it ends.
+    filling : float
+        Of a time limit that storing K may take; the rest of it is for products and the gap.
+    probed : int
+        Parts in which it is stored then; the first tells how long a product takes.
     forcing : float
         The largest residual, relative to the gradient, at which a direction is good enough; near
         the end √gap makes it smaller, which gives superlinear convergence (Eisenstat and Walker).
@@ -61,14 +67,36 @@ class Tuning:
     inner_steps: int = 500
     tried_steps: int = 40
     stalls: int = 3
+    filling: float = 0.3
+    probed: int = 64
     forcing: float = 0.3
 
 
-@dataclass(frozen=True, eq=False)
+def stored_as(gram: Gram, tuning: Tuning = Tuning()) -> str:
+    """The precision in which K is stored, "" where each product computes it anew.
+
+    It is float64 where K is small or slow to compute, else float32 where the memory budget allows.
+
+    >>> from mercer.kernels import Gaussian
+    >>> [stored_as(Gaussian().gram(np.zeros((n, 1)), memory="1GB")) for n in (100, 9_000, 90_000)]
+    ['float64', 'float32', '']
+    """
+    n, budget = gram.shape[0], memory_budget(gram.memory)
+    slow = gram.kernel.expression() is None
+    if (n <= tuning.stored or slow) and 8 * n * n <= budget:
+        return "float64"
+    if not gram.machine.uses_numpy:  # a card computes K faster than it reads it
+        return ""
+    return "float32" if 4 * n * n <= tuning.stored_share * budget else ""
+
+
+@dataclass(eq=False)
 class Products:
     """V ↦ KV twice: `exact` in float64, and `fast`, in float32 where K is stored so.
 
-    `matrix` is the stored K, None where it is not stored.
+    `matrix` is the stored K, None where it is not stored; `wanted` is K where it is to be stored
+    before the first product, for which there may be no time. `seconds` is what the last exact
+    product took, or one is expected to.
     """
 
     exact: Multiply
@@ -77,29 +105,47 @@ class Products:
     matrix: Array | None
     note: str
     root: Root | None = None
+    wanted: Gram | None = None
+    seconds: float = 0.0
 
     @classmethod
     def of(cls, problem: Problem, method: RootMethod | None, tuning: Tuning) -> Products:
         """K stored in float64 where it is small or slow to compute, else in float32, else lazy."""
-        gram, n = problem.gram, problem.rows
+        gram = problem.gram
         if method is None and has_few_features(gram):
             method = Features()
         if method is not None:
             return cls._of_root(problem, method)
-        budget, slow = memory_budget(gram.memory), gram.kernel.expression() is None
-        if n <= tuning.stored or (slow and 8 * n * n <= budget):
+        precision, lazy = stored_as(gram, tuning), _lazy(gram)
+        if precision == "float64":
             matrix = problem.array(gram.astype(np.float64).dense())
             stored = _stored(matrix)
             return cls(stored, stored, "float64", matrix, "K stored")
-        if not gram.machine.uses_numpy:  # a card computes K faster than it reads it
-            note = "K computed anew for each product, in float32"
-            return cls(_lazy(gram), _lazy(gram, "float32"), "float32", None, note)
-        if 4 * n * n <= tuning.stored_share * budget:
-            single = gram.astype(np.float32).dense()
-            if math.isfinite(float(single.sum(dtype=np.float64))):
-                return cls(_lazy(gram), _stored(single), "float32", single, "K stored in float32")
-        lazy = _lazy(gram)
-        return cls(lazy, lazy, "float64", None, "K computed for each product")
+        if not gram.machine.uses_numpy:
+            return cls(lazy, _lazy(gram, "float32"), "float32", None, f"{ANEW}, in float32")
+        wanted = gram.astype(np.float32) if precision else None
+        return cls(lazy, lazy, "float64", None, ANEW, wanted=wanted)
+
+    def store(self, outputs: int, time_limit: float | None, tuning: Tuning) -> None:
+        """Store K in float32 where it is wanted, unless that takes too much of the time.
+
+        Where it does, products compute K in float32 anew, each in half the time.
+        """
+        gram, self.wanted = self.wanted, None
+        if gram is None:
+            return
+        if time_limit is None:
+            single = gram.dense()
+        else:
+            self.seconds = _exact_seconds(gram, outputs, tuning)
+            single = _stored_in_time(gram, tuning.filling * time_limit, tuning)
+        if single is None:
+            if np.isfinite(gram.diagonal()).all():  # values beyond float32 are computed in float64
+                self.fast, self.dtype = _lazy(gram, "float32"), "float32"
+                self.note = f"{ANEW}, in float32"
+        elif np.isfinite(single @ np.ones(gram.shape[1], np.float32)).all():
+            self.fast, self.dtype, self.matrix = _stored(single), "float32", single
+            self.note = "K stored in float32"
 
     @classmethod
     def _of_root(cls, problem: Problem, method: RootMethod) -> Products:
@@ -109,6 +155,35 @@ class Products:
         wide = replace(root, features=features)
         exact = wide.multiply if root.missing == 0.0 else _lazy(gram)
         return cls(exact, wide.multiply, "float64", None, root.note, wide)
+
+
+ANEW = "K computed for each product"
+
+
+def _exact_seconds(gram: Gram, outputs: int, tuning: Tuning) -> float:
+    """Seconds of a product in float64, from those of some rows."""
+    n = gram.shape[0]
+    some = gram.x.slice(0, max(1, n // tuning.probed))
+    part = Gram(gram.kernel, some, gram.x, gram.memory).astype(np.float64)
+    start = time.perf_counter()
+    part @ np.ones((n, outputs))
+    return gram.machine.symmetric_share * (time.perf_counter() - start) * n / len(some)
+
+
+def _stored_in_time(gram: Gram, seconds: float, tuning: Tuning) -> np.ndarray | None:
+    """K, some rows at a time; None as soon as it is clear that it takes longer than that.
+
+    Rows are computed as a whole: to mirror them would touch all of the memory at once, and clearing
+    that may take longer than computing K.
+    """
+    start, n = time.perf_counter(), gram.shape[0]
+    matrix = np.empty(gram.shape, gram.dtype)
+    for first, last in spans(n, max(1, n // tuning.probed)):
+        part = Gram(gram.kernel, gram.x.slice(first, last), gram.x, gram.memory)
+        matrix[first:last] = part.astype(gram.dtype).dense()
+        if (time.perf_counter() - start) * n / last > seconds:
+            return None
+    return matrix
 
 
 def _lazy(gram: Gram, dtype: str = "float64") -> Multiply:
@@ -348,6 +423,7 @@ class OnAllPoints:
     def __init__(self, problem: Problem, products: Products, solver: Any) -> None:
         self.problem, self.products, self.solver = problem, products, solver
         self.tuning: Tuning = solver.tuning.all_points
+        products.store(problem.outputs, solver.time_limit, self.tuning)
         self.loss, self.ridge = problem.loss, float(problem.regularization)
         self.multiply, self.factors = products.fast, bool(solver.factor)
         xp = namespace(problem.y)
@@ -414,7 +490,16 @@ class OnAllPoints:
 
     def _times(self, v: Array) -> Array:
         self.count += 1
-        return to_precision(self.multiply(v), "float64")
+        start, exact = time.perf_counter(), self.multiply is self.products.exact
+        image = to_precision(self.multiply(v), "float64")
+        if exact:
+            self.products.seconds = time.perf_counter() - start
+        return image
+
+    @property
+    def reserve(self) -> float:
+        """Seconds that the answer takes after the last step: a product, and those of the gap."""
+        return 3.0 * self.products.seconds
 
     def _refuse_indefinite(self, energy: float, g: Array) -> None:
         """gᵀKg < 0 by more than float32 would make it: eps·‖K‖‖g‖², ‖K‖ ≤ trace."""
@@ -526,6 +611,7 @@ class OnAllPoints:
     def certified(self, problem: Problem, point: Point) -> tuple[Gap, Array, Array]:
         """The gap of the coefficients as they are stored, in float64, and these."""
         alpha = problem.stored(point.alpha)
+        zero = not bool(namespace(alpha).any(alpha != 0))
         same = alpha.dtype == point.alpha.dtype and problem is self.problem
         if same and point.exact and self.ridge == problem.regularization:
             # Where Kα was added up on the way, what was lost on it need not be small: it is then
@@ -535,7 +621,9 @@ class OnAllPoints:
             gap = at.squared_norm_gap(slopes(problem, point.values), point.g, point.image)
             if gap.relative <= self.solver.goal(problem):
                 return gap, alpha, point.b
-        return certified_gap(problem, alpha, point.b, self.products.exact), alpha, point.b
+        fitted = 0.0 * problem.y if zero else None  # of the start, which a time limit may return
+        gap = certified_gap(problem, alpha, point.b, self.products.exact, fitted=fitted)
+        return gap, alpha, point.b
 
     def advice(self, gap: Gap) -> str:
         if self.products.root is not None and self.products.root.missing != 0.0:

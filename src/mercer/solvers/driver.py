@@ -17,8 +17,8 @@ import math
 import os
 import time
 import zipfile
-from collections.abc import Callable
-from dataclasses import dataclass, field, fields
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -75,7 +75,7 @@ class State:
     best, best_intercept : array or None
         Coefficients and intercept of the iterate that predicts held-out rows best.
     deadline : float
-        When time is up, as `time.perf_counter` says it, for steps that take long.
+        When the last step should end, as `time.perf_counter` says it, for steps that take long.
     posed : str
         A fingerprint of the problem, so that a checkpoint is not taken for that of another one.
     """
@@ -91,6 +91,11 @@ class State:
     posed: str = ""
     best: Array = field(default=None, repr=False)
     best_intercept: Array = field(default=None, repr=False)
+
+    @property
+    def reserve(self) -> float:
+        """Seconds that the answer takes after the last step, as far as `work` knows."""
+        return float(getattr(self.work, "reserve", 0.0))
 
     def record(self, **values: Any) -> None:
         """Add one value to each of these lines of the history."""
@@ -141,7 +146,9 @@ def drive(
     takes = getattr(solver, "takes_null_space", False)
     require_plain_intercept(type(solver).__name__, problem, null_space=takes)
     if problem.has_several_ridges:
-        return Solution.stacked([drive(solver, part) for part in problem.each_output()])
+        problems = list(problem.each_output())
+        parts = zip(in_turn(solver, len(problems)), problems, strict=True)
+        return Solution.stacked([drive(each, part) for each, part in parts])
     asked, problem = problem, admission.admitted(solver, problem)
     stopping = getattr(solver, "stopping", None)
     watch = EarlyStopping(stopping, problem) if isinstance(stopping, HeldOut) else None
@@ -156,13 +163,30 @@ def drive(
     if resume is not None:
         restore(state, resume)
     clock = Clock(solver, state, began)
-    state.deadline = clock.deadline
+    if state.reserve and clock.is_over(state.reserve):  # a step takes long, too
+        state.stopped = clock.name
     while not ended(solver, state):
+        state.deadline = clock.deadline - state.reserve
         state = solver.step(state)
         state.record(seconds=clock.seconds)
         interrupt(solver, state, clock, watch)
     solution = solver.solution(state) if watch is None else watch.solution(state)
     return admission.returned(solution, asked)
+
+
+LEAST_SECONDS = 1e-3  # of a solver for which no time is left
+
+
+def in_turn(solver: Any, count: int) -> Iterator[Any]:
+    """The solver for so many problems, one after the other: each has its share of the time left."""
+    limit = getattr(solver, "time_limit", None)
+    if limit is None:
+        yield from [solver] * count
+        return
+    deadline = time.perf_counter() + limit
+    for left in range(count, 0, -1):
+        share = (deadline - time.perf_counter()) / left
+        yield replace(solver, time_limit=max(share, LEAST_SECONDS))
 
 
 class Clock:
@@ -179,12 +203,17 @@ class Clock:
         return time.perf_counter() - self.began
 
     @property
+    def name(self) -> str:
+        """What a run is stopped by."""
+        return f"the time limit of {self.limit:.3g} s"
+
+    @property
     def deadline(self) -> float:
         return self.began + (math.inf if self.limit is None else self.limit)
 
-    @property
-    def is_over(self) -> bool:
-        return time.perf_counter() >= self.deadline
+    def is_over(self, reserve: float = 0.0) -> bool:
+        """Whether no more is left than the answer takes."""
+        return time.perf_counter() >= self.deadline - reserve
 
     @property
     def may_save(self) -> bool:
@@ -211,8 +240,8 @@ def interrupt(solver: Any, state: State, clock: Clock, watch: EarlyStopping | No
     limit = None if getattr(solver, "limits_itself", False) else getattr(solver, "iterations", None)
     if limit is not None and state.iteration >= limit:
         state.stopped = f"the limit of {limit} iterations"
-    if clock.is_over:
-        state.stopped = f"the time limit of {clock.limit:g} s"
+    if clock.is_over(state.reserve):
+        state.stopped = clock.name
     callback, path = getattr(solver, "callback", None), getattr(solver, "checkpoint", None)
     if watch is not None or callback is not None:
         progress = solver.progress(state)

@@ -134,6 +134,7 @@ def certified_gap(
     intercept: Any = 0.0,
     multiply: Multiply | None = None,
     multiplier: float = 0.0,
+    fitted: Array | None = None,
 ) -> Gap:
     """The objective and the duality gap at v and b: two products with A.
 
@@ -147,6 +148,8 @@ def certified_gap(
     multiplier : float, default=0.0
         λ > 0 where v solves the problem with (λ/2)‖f‖² in place of another penalty: −λv/p is a
         dual point, too.
+    fitted : array, optional
+        Av in float64, where it is known.
 
     Examples
     --------
@@ -160,7 +163,8 @@ def certified_gap(
     """
     require_plain_intercept("certified_gap", problem)
     v, xp = problem.array(coefficients), namespace(problem.y)
-    fitted = problem.operator @ v if multiply is None else multiply(v)
+    if fitted is None:
+        fitted = problem.operator @ v if multiply is None else multiply(v)
     b = xp.zeros_like(problem.y[0, ...]) + problem.array(intercept)
     at = Evaluation(problem, v, b, fitted)
     if problem.on_all_points and not isinstance(problem.penalty, L1):

@@ -11,7 +11,7 @@ from typing import Any, Self
 
 from mercer.losses import Loss, Squared
 from mercer.points import PointSet
-from mercer.solvers.automatic import TUNING, product_rate
+from mercer.solvers.foreseen import TUNING
 from mercer.solvers.newton import default_tolerance
 from mercer.solvers.preconditioners.memory import memory_needed
 from mercer.solvers.preconditioners.sampling import (
@@ -20,6 +20,7 @@ from mercer.solvers.preconditioners.sampling import (
     passes_for_classes,
     sample_size,
 )
+from mercer.solvers.rates import product_rate
 
 __all__ = ["Workload"]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import ClassVar
@@ -16,6 +17,32 @@ from mercer.solvers.dual.tuning import TUNING, Tuning
 from mercer.solvers.optimality import TUNING as OPTIMALITY
 
 Listener = Callable[[np.ndarray, np.ndarray, float], bool]  # of α, levels, primal: whether to stop
+
+
+@dataclass(eq=False)
+class Clock:
+    """When ascent must end, and what its steps and its certificate take.
+
+    >>> Clock().steps(1000), Clock().is_over(np.ones(3))
+    (1000, False)
+    """
+
+    deadline: float = math.inf  # as `time.perf_counter` says it
+    value: float = 0.0  # seconds for a kernel value in float64
+    pace: float = 2e-6  # seconds for a step on a working set
+
+    def is_over(self, alpha: np.ndarray, parts: float = 1.0) -> bool:
+        """Whether the certificate of α would take what is left, or so many times it."""
+        if math.isinf(self.deadline):
+            return False
+        ending = parts * self.value * len(alpha) * np.count_nonzero(alpha)
+        return bool(time.perf_counter() + ending >= self.deadline)
+
+    def steps(self, limit: int) -> int:
+        """As many steps of those as there is time for: one round may take very many."""
+        if math.isinf(self.deadline):
+            return limit
+        return min(limit, max(1000, int((self.deadline - time.perf_counter()) / self.pace)))
 
 
 @dataclass(eq=False)
@@ -44,6 +71,7 @@ class Ascent:
     others: float = 0.0  # what coefficients that rest elsewhere add to the objective
     stopped: bool = False
     listener: Listener | None = None
+    clock: Clock = field(default_factory=Clock)
     history: list[float] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -201,6 +229,7 @@ class Ascent:
             if self.listener is not None:
                 total = self.primal + self.others
                 self.stopped = bool(self.listener(self.alpha, self.levels, total))
+            self.stopped = self.stopped or self.is_late
             if self.shrinks and steps and self.goes_on(tolerance, limit):
                 self._shrink(rows, tolerance, size, limit)
         self.stalled = idle >= tuning.idle_rounds
@@ -213,6 +242,11 @@ class Ascent:
         if int(rest.sum()) >= self.tuning.resting * len(rest):
             without(self, rest, rows, tolerance, size, limit - self.steps)
 
+    @property
+    def is_late(self) -> bool:
+        """Whether it is time for the certificate; what has shrunk is multiplied by once more."""
+        return self.clock.is_over(self.alpha, 1.5 if self.shrunk else 1.0)
+
     def goes_on(self, tolerance: float, limit: int) -> bool:
         ended = self.unbounded or self.stopped
         return self.relative_gap > tolerance and self.steps < limit and not ended
@@ -223,8 +257,11 @@ class Ascent:
         after = before.copy()
         # steps below the rounding of the slopes would go on for ever, and gain nothing
         tolerance = max(share * self.violation, self.noise)
-        limit = min(limit, self.steps_for_each * len(chosen))
-        steps = self._steps(rows.block(chosen), after, chosen, tolerance, limit)
+        limit = self.clock.steps(min(limit, self.steps_for_each * len(chosen)))
+        block, start = rows.block(chosen), time.perf_counter()
+        steps = self._steps(block, after, chosen, tolerance, limit)
+        if steps >= 1000:
+            self.clock.pace = (time.perf_counter() - start) / steps
         moved = np.flatnonzero(after != before)
         if steps > 0 and len(moved):
             self.alpha[chosen] = after
@@ -317,7 +354,7 @@ def without(
     part = type(ascent)(*some, ascent.peak, ascent.tuning)
     part.shrinks = part.shrunk = True
     part.certify()
-    part.listener = _progress_of_all(ascent, active)
+    part.listener, part.clock = _progress_of_all(ascent, active), ascent.clock
     part.others = ascent.others + ascent.primal - part.primal
     part.run(rows.part(active), tolerance, size, limit)
     changed = np.flatnonzero(part.alpha != ascent.alpha[active])

@@ -6,6 +6,8 @@ whatever the scales of the columns are; steps in two coefficients need thousands
 
 from __future__ import annotations
 
+import math
+import time
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -62,8 +64,12 @@ def suits(terms: Terms, features: int) -> bool:
     return terms.loss is None and bounded and not (terms.kink and terms.fields[1].any())
 
 
-def interior_point(features: np.ndarray, terms: Terms, tolerance: float) -> np.ndarray:
+def interior_point(
+    features: np.ndarray, terms: Terms, tolerance: float, deadline: float = math.inf
+) -> np.ndarray:
     """α with a relative gap of about the tolerance, coefficients at their bounds set to them.
+
+    It ends after the deadline, as `time.perf_counter` says it, too.
 
     References
     ----------
@@ -91,7 +97,7 @@ def interior_point(features: np.ndarray, terms: Terms, tolerance: float) -> np.n
         low,
         high,
     )
-    solution, weights = stacked.solve(tolerance)
+    solution, weights = stacked.solve(tolerance, deadline)
     alpha = np.zeros(len(y))
     for sign, part in zip(signs, solution.reshape(len(signs), -1), strict=True):
         alpha += sign * part
@@ -153,23 +159,25 @@ class _Quadratic:
     low: np.ndarray
     high: np.ndarray
 
-    def solve(self, tolerance: float) -> tuple[np.ndarray, np.ndarray]:
+    def solve(self, tolerance: float, deadline: float) -> tuple[np.ndarray, np.ndarray]:
         """a and u, by Mehrotra's predictor and corrector, from the middle of the box."""
         moving = self.high > self.low
         fields = ("features", "targets", "curvature", "low", "high")
         part = replace(self, **{name: getattr(self, name)[moving] for name in fields})
         alpha, u = self.low.copy(), np.zeros(len(self.ridge))
         if moving.any():
-            alpha[moving], u = part._path(tolerance)
+            alpha[moving], u = part._path(tolerance, deadline)
         return alpha, u
 
-    def _path(self, tolerance: float) -> tuple[np.ndarray, np.ndarray]:
+    def _path(self, tolerance: float, deadline: float) -> tuple[np.ndarray, np.ndarray]:
         a, u = 0.5 * (self.low + self.high), np.zeros(len(self.ridge))
         scale = float(np.abs(self.targets).max()) or self._size()
         z, w = np.full(len(a), scale), np.full(len(a), scale)
         defect, step = np.inf, 0.0
         lower, upper = a - self.low, self.high - a  # kept apart: differences would round to 0
         for _ in range(TUNING.iterations):
+            if time.perf_counter() >= deadline:
+                break
             curved = self.curvature * a
             dual = self.targets - self.features @ u - curved + z - w
             off = self.features.T @ a - self.ridge * u - self.given

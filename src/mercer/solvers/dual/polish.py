@@ -32,7 +32,7 @@ def polish(ascent: Ascent, gram: Gram, rows: Rows, size: int, limit: int, goal: 
     """
     best = ascent.alpha.copy(), ascent.relative_gap
     for _ in range(ascent.tuning.attempts):
-        if ascent.relative_gap <= goal or ascent.steps >= limit or ascent.stopped:
+        if ascent.relative_gap <= goal or ascent.steps >= limit or ascent.stopped or ascent.is_late:
             break
         solved = solve_for_free(ascent, gram, rows)
         if ascent.relative_gap <= goal:
@@ -53,6 +53,8 @@ def solve_for_free(ascent: Ascent, gram: Gram, rows: Rows) -> bool:
     """One system after another, as bounds are met; whether the gap fell."""
     before = ascent.alpha.copy(), ascent.values.copy(), ascent.relative_gap
     for _ in range(ascent.tuning.systems):
+        if ascent.is_late:
+            break
         low, high = ascent.terms.fields[2:4]
         inside = (ascent.alpha > low) & (ascent.alpha < high)
         if ascent.terms.kink > 0:

@@ -17,8 +17,8 @@ from mercer.operators import Gram
 from mercer.runtime.budget import Memory, memory_budget
 from mercer.solvers.admission import check_host_only
 from mercer.solvers.definiteness import as_stationary
-from mercer.solvers.driver import Callback, Progress, State
-from mercer.solvers.dual.ascent import Ascent, HardMargin, Listener
+from mercer.solvers.driver import Callback, Progress, State, in_turn
+from mercer.solvers.dual.ascent import Ascent, Clock, HardMargin, Listener
 from mercer.solvers.dual.interior import TUNING as INTERIOR
 from mercer.solvers.dual.interior import interior_point, suits
 from mercer.solvers.dual.polish import goal_of_polish, polish, solve_for_free
@@ -135,8 +135,9 @@ class DualAscent:
         costs = weights / (weights.sum() * scale)
         work, parts = Work(self, problem.gram, rows), list[Ascent]()
         report = _progress(self.callback, problem)
-        for column in columns:
+        for k, column in enumerate(columns):
             terms = Terms.of(problem.loss, column, costs, problem.fit_intercept)
+            work.share_time(len(columns) - k)
             parts.append(work.ascend(terms, listener=report and report(parts)))
         objective = scale * sum(part.primal for part in parts)
         return solution_of(self, problem.gram, parts, objective, scale, np.shape(y))
@@ -144,8 +145,10 @@ class DualAscent:
     def _stopped_early(self, problem: Problem, rule: HeldOut, rows: Rows | None) -> Solution:
         """The best round for held-out rows; an output is solved after the other, so each alone."""
         if not problem.single:
-            parts = (self._stopped_early(part, rule, rows) for part in problem.each_output())
-            return Solution.stacked(list(parts))
+            problems = list(problem.each_output())
+            limited = in_turn(self, len(problems))
+            parts = zip(limited, problems, strict=True)
+            return Solution.stacked([each._stopped_early(part, rule, rows) for each, part in parts])
         watch, state, own = EarlyStopping(rule, problem), State(), self.callback
         began = time.perf_counter()
 
@@ -236,6 +239,9 @@ class Work:
         self.solver, self.gram, self.rows = _within_memory(solver, gram), gram, rows
         self.limit, seconds = solver.limit(gram.shape[0]), solver.time_limit
         self.deadline = math.inf if seconds is None else time.perf_counter() + seconds
+        self.clock = Clock(self.deadline)
+        if seconds is not None:
+            self.clock.value = _value_seconds(gram)
         self.exact: Rows | None = None
         self.features: np.ndarray | None = None
         self.peak = peak_of(gram, rows)
@@ -253,7 +259,7 @@ class Work:
         if self.rows is None:
             self.rows = self._rows(np.dtype(np.float32 if mixed else np.float64))
         ascent = kind.begin(terms, self.rows, solver.working_set, self.peak, solver.tuning)
-        ascent.listener, shrinks = self._within_time(listener), solver.shrinking
+        ascent.listener, ascent.clock, shrinks = listener, self.clock, solver.shrinking
         shrinks = isinstance(self.rows, FusedRows) if shrinks is None else shrinks
         ascent.shrinks = shrinks and kind is Ascent and terms.loss is None
         if kind is Ascent:
@@ -278,7 +284,8 @@ class Work:
             features = features.toarray() if hasattr(features, "toarray") else features
             self.features = np.ascontiguousarray(features, np.float64)
         before = ascent.alpha, ascent.values, ascent.relative_gap
-        ascent.alpha = interior_point(self.features, ascent.terms, self.solver.tolerance)
+        deadline = self.clock.deadline
+        ascent.alpha = interior_point(self.features, ascent.terms, self.solver.tolerance, deadline)
         ascent.values = self.features @ (self.features.T @ ascent.alpha)
         ascent.certify(self.solver.tuning.fine)
         if not ascent.relative_gap < before[2]:
@@ -302,16 +309,11 @@ class Work:
             return ascent.relative_gap <= goal
         return True
 
-    def _within_time(self, listener: Listener | None) -> Listener | None:
-        """Stop at the deadline, too."""
-        if math.isinf(self.deadline):
-            return listener
-
-        def report(alpha: np.ndarray, levels: np.ndarray, primal: float) -> bool:
-            stops = listener is not None and listener(alpha, levels, primal)
-            return stops or time.perf_counter() >= self.deadline
-
-        return report
+    def share_time(self, left: int) -> None:
+        """The next of so many outputs has its share of the time that is left."""
+        if math.isfinite(self.deadline):
+            now = time.perf_counter()
+            self.clock.deadline = now + (self.deadline - now) / left
 
     def _run(self, ascent: Ascent, rows: Rows, tolerance: float, limit: int) -> None:
         ascent.run(rows, tolerance, self.solver.working_set, limit)
@@ -343,6 +345,15 @@ class Work:
     def _rows(self, dtype: np.dtype) -> Rows:
         at_least = min(self.solver.working_set, self.gram.shape[0])
         return rows_of(self.gram.astype(dtype), at_least, self.solver.cache, self.solver.tuning)
+
+
+def _value_seconds(gram: Gram, rows: int = 64) -> float:
+    """Seconds for a kernel value of a product in float64, from those of some rows."""
+    some = gram.x.slice(0, min(rows, len(gram.x)))
+    part = Gram(gram.kernel, some, gram.x, gram.memory).astype(np.float64)
+    start = time.perf_counter()
+    part @ np.ones(part.shape[1])
+    return (time.perf_counter() - start) / (part.shape[0] * part.shape[1])
 
 
 def _progress(
