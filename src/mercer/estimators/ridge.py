@@ -38,10 +38,9 @@ from mercer.estimators.progress import FitTask, with_callbacks
 from mercer.estimators.ridge_paths import EIGEN_SECONDS, CentresPath, HeldOutPath
 from mercer.estimators.uncertainty import RidgeUncertainty
 from mercer.features.bases import BaseEstimator, MultiOutputMixin, RegressorMixin
-from mercer.features.centres import AnyChoice, drawn
+from mercer.features.centres import drawn
 from mercer.features.inputs import KernelLike, length
 from mercer.kernels.base import Kernel
-from mercer.kernels.measures import Seed
 from mercer.losses import Squared
 from mercer.operators import Gram, cross_gram
 from mercer.points import PointSet
@@ -133,22 +132,14 @@ class KernelRidge(RidgeUncertainty, MultiOutputMixin, RegressorMixin, BaseEstima
     True
     """
 
+    _takes_clusters = True
+    _streams = True
+
     alpha: float | Sequence[float] = 1
     _: KW_ONLY
     kernel: KernelLike = "linear"
-    gamma: float | str | None = None
-    degree: float = 3
-    coef0: float = 1
-    kernel_params: dict[str, Any] | None = None
-    fit_intercept: bool = False
     solver: Solver | str = "auto"
-    centres: int | AnyChoice | None = None
-    random_state: Seed = None
-    device: Any = None
     checkpoint: str | Path | None = None
-
-    _takes_clusters = True
-    _streams = True
     early_stopping: bool = False
     validation_fraction: float = 0.1
     n_iter_no_change: int = 10
@@ -313,16 +304,7 @@ class KernelRidgeCV(RidgeUncertainty, MultiOutputMixin, RegressorMixin, BaseEsti
 
     alphas: ArrayLike | None = None
     _: KW_ONLY
-    kernel: KernelLike = "rbf"
-    gamma: float | str | None = None
-    degree: float = 3
-    coef0: float = 1
-    kernel_params: dict[str, Any] | None = None
     lengthscales: ArrayLike | str | None = "auto"
-    fit_intercept: bool = False
-    centres: int | AnyChoice | None = None
-    random_state: Seed = None
-    device: Any = None
     validation_fraction: float | None = None
 
     @with_callbacks

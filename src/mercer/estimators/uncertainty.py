@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -16,10 +17,11 @@ from mercer.estimators.conformal import check_coverage, jackknife_plus
 from mercer.estimators.inputs import evaluation_points, function_values, hosted
 from mercer.estimators.progress import CallbackSupportMixin
 from mercer.estimators.smaller import compress
-from mercer.features.inputs import KernelInput
+from mercer.features.centres import AnyChoice
+from mercer.features.inputs import KernelInput, KernelLike
 from mercer.functions import RKHSFunction
 from mercer.kernels.base import Kernel
-from mercer.kernels.measures import generator
+from mercer.kernels.measures import Seed, generator
 from mercer.operators import Gram
 from mercer.runtime.budget import memory_budget
 from mercer.solvers.automatic import Choice
@@ -28,8 +30,9 @@ from mercer.solvers.problem import Problem
 from mercer.solvers.solution import Solution
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class RidgeSmoother(KernelInput):
-    """A ridge fit as a smoother: its values are linear in the targets.
+    """The parameters of ridge estimators, and their fits as smoothers: linear in the targets.
 
     `fit` leaves the problems it solved, one for each output where alphas differ, in `_problems`;
     what follows from them is computed when it is asked for. It takes a factor of n rows, or as many
@@ -37,9 +40,33 @@ class RidgeSmoother(KernelInput):
     next question where it takes at most the memory budget, a quarter of what is free.
     """
 
-    _problems: list[Problem]
-    _known: list[Posterior] | None
-    solution_: Any
+    _allow_indefinite = True
+    _instead_of_tensors = ""
+
+    kernel: KernelLike = "rbf"
+    gamma: float | str | None = None
+    degree: float = 3
+    coef0: float = 1
+    kernel_params: dict[str, Any] | None = None
+    fit_intercept: bool = False
+    centres: int | AnyChoice | None = None
+    random_state: Seed = None
+    device: Any = None
+    function_: RKHSFunction = field(init=False)
+    kernel_: Kernel = field(init=False)
+    solution_: Solution = field(init=False)
+    dual_coef_: Any = field(init=False)
+    intercept_: Any = field(init=False)
+    n_features_in_: int = field(init=False)
+    feature_names_in_: np.ndarray = field(init=False)
+    compression_error_: float = field(init=False)
+    X_fit_: Any = field(init=False)
+    choice_: Choice | None = field(init=False)
+    validation_scores_: Any = field(init=False)
+    _problems: list[Problem] = field(init=False)
+    _known: list[Posterior] | None = field(init=False)
+
+    certificate, compress = certificate, compress
 
     def smoother_weights(self, X: Any) -> Any:
         """W with f(x) + b = Σ_i W(x)_i y_i: one row for each row of X, a column for each target.
@@ -67,6 +94,14 @@ class RidgeSmoother(KernelInput):
             predictions = known.problem.y_columns - known.leave_one_out_residuals
             parts += list(as_numpy(predictions).T)
         return self._columns(np.stack(parts, axis=1))
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """R² of the predictions, or the share of right labels."""
+        X, y, sample_weight = hosted(X, y, sample_weight)
+        return float(super().score(X, y, sample_weight=sample_weight))  # type: ignore[misc]
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "function_")
 
     # ---- how it is kept -------------------------------------------------------------------------
 
@@ -113,23 +148,7 @@ class RidgeUncertainty(CallbackSupportMixin, RidgeSmoother):
     and, where there is an intercept, a flat prior on it; s² is ŝ² = yᵀ(K + αI)⁻¹y/n.
     """
 
-    _allow_indefinite = True
     _allow_spline = True
-    _instead_of_tensors = ""
-
-    function_: RKHSFunction
-    kernel_: Kernel
-    solution_: Solution
-    dual_coef_: Any
-    intercept_: Any
-    n_features_in_: int
-    feature_names_in_: np.ndarray
-    compression_error_: float
-    X_fit_: Any
-    choice_: Choice | None
-    validation_scores_: Any
-
-    certificate, compress = certificate, compress
 
     def predict(
         self,
@@ -161,14 +180,6 @@ class RidgeUncertainty(CallbackSupportMixin, RidgeSmoother):
             raise ValueError("return_std and return_cov exclude each other: ask for one of them.")
         spreads = self._spreads(X, values, return_cov, include_noise)
         return values, spreads
-
-    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """R² of the predictions."""
-        X, y, sample_weight = hosted(X, y, sample_weight)
-        return float(super().score(X, y, sample_weight=sample_weight))  # type: ignore[misc]
-
-    def __sklearn_is_fitted__(self) -> bool:
-        return hasattr(self, "function_")
 
     def _spreads(self, X: Any, values: Any, full: bool, noisy: bool) -> Any:
         """Deviations or covariances, a column for each output."""
