@@ -32,11 +32,10 @@ from mercer.estimators.inputs import (
     forget,
     is_blocks,
 )
-from mercer.estimators.intercept import advice_on_intercept
 from mercer.estimators.lengthscales import candidate_lengthscales, warn_of_edges
 from mercer.estimators.progress import FitTask, with_callbacks
 from mercer.estimators.ridge_paths import EIGEN_SECONDS, CentresPath, HeldOutPath
-from mercer.estimators.uncertainty import RidgeUncertainty
+from mercer.estimators.uncertainty import RidgeUncertainty, advice_on_intercept
 from mercer.features.bases import BaseEstimator, MultiOutputMixin, RegressorMixin
 from mercer.features.centres import drawn
 from mercer.features.inputs import KernelLike, length
