@@ -10,7 +10,7 @@ from sklearn.svm import SVC as Theirs
 
 from mercer import SVCCV, KernelClassifier, KernelClassifierCV
 from mercer.errors import GridEdgeWarning
-from mercer.kernels import Linear
+from mercer.kernels import Gaussian, Linear
 
 RNG = np.random.default_rng(0)
 X = RNG.uniform(-1, 1, (240, 2))
@@ -77,8 +77,23 @@ def test_a_kernel_without_lengthscale_is_searched_over_c_only():
     assert model.cv_scores_.shape == (1, 3)
 
 
+@pytest.mark.parametrize("kind", [SVCCV, KernelClassifierCV])
+def test_a_precomputed_matrix_is_searched_over_c(kind):
+    K = Gaussian(0.4)(X)
+    model, other = kind(CS, kernel="precomputed"), kind(CS, kernel=Gaussian(0.4), lengthscales=None)
+    model, other = model.fit(K, THREE), other.fit(X, THREE)
+    np.testing.assert_array_equal(model.cv_scores_, other.cv_scores_)
+    assert (model.predict(K[:9]) == other.predict(X[:9])).all()
+
+
+def test_a_class_without_weight_is_no_class_of_the_model():
+    weights = (THREE != "b").astype(float)
+    model = KernelClassifierCV(CS, lengthscales=None).fit(X, THREE, weights)
+    assert model.classes_.tolist() == model.best_estimator_.classes_.tolist() == ["a", "c"]
+
+
 def test_what_makes_no_sense_is_refused():
     with pytest.raises(ValueError, match=r"Cs must be positive and finite; got \[0.0\]"):
         SVCCV([0.0]).fit(X, TWO)
-    with pytest.raises(ValueError, match="at least two classes; got 1 class"):
+    with pytest.raises(ValueError, match="SVCCV needs samples of at least two classes"):
         SVCCV().fit(X, np.zeros(240))

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import itertools
+import tracemalloc
+from functools import partial
 
 import numpy as np
 import pytest
@@ -120,6 +122,19 @@ def test_the_linear_independence_statistic_is_the_mean_over_quadruples():
     assert found.pvalue < 1e-6
     exact = hsic_test(many[:800], noisy[:800], k, other, permutations=1).statistic
     np.testing.assert_allclose(found.statistic, exact, rtol=0.3)
+
+
+def test_linear_independence_tests_take_linear_memory():
+    """A thousand orders of 20,000 rows are 160 MB, and nothing is permuted."""
+    X, Y = np.random.default_rng(0).standard_normal((2, 20_000, 1))
+    test = partial(hsic_test, kernel=Gaussian(), kernel_y=Gaussian(), method="linear")
+    test(X[:100], Y[:100])  # code is compiled, which takes memory, too
+    tracemalloc.start()
+    try:
+        test(X, Y)
+        assert tracemalloc.get_traced_memory()[1] < 20e6
+    finally:
+        tracemalloc.stop()
 
 
 def test_asymptotic_forms_draw_from_the_limit():

@@ -4,9 +4,11 @@ import numpy as np
 import pytest
 
 from mercer import KernelClassifier, KernelRegressor, KernelRidge
-from mercer.estimators.intercept import errors_by_intercept
+from mercer.errors import IndefiniteKernelWarning
+from mercer.estimators import uncertainty
+from mercer.estimators.uncertainty import errors_by_intercept
 from mercer.features.centres import Given
-from mercer.kernels import Gaussian
+from mercer.kernels import Gaussian, ThinPlate
 from mercer.losses import Squared
 from mercer.solvers import Problem
 
@@ -29,10 +31,30 @@ def test_errors_are_those_of_the_formula(centres):
         Z = np.column_stack([A, np.ones(200)]) if constant else A
         P = np.pad(penalty, (0, 1)) if constant else penalty
         hat = Z @ np.linalg.solve(Z.T @ W @ Z + P, Z.T @ W)
-        rest = Y - hat @ Y
-        size = np.sqrt(weights @ rest**2 / weights.sum())
-        assert error == pytest.approx(size / (1 - np.trace(hat) / 200), rel=1e-6)
+        left_out = (Y - hat @ Y) / (1 - hat.diagonal())
+        assert error == pytest.approx(np.sqrt(weights @ left_out**2 / weights.sum()), rel=1e-6)
     assert found[2] == 200
+
+
+def test_many_rows_are_looked_at_in_part(monkeypatch):
+    monkeypatch.setattr(uncertainty, "CHEAP", 1e6)
+    many = rng.uniform(-2, 2, (5000, 2))
+    y = 5.0 + np.sin(many[:, 0]) + 0.1 * rng.standard_normal(5000)
+    problem = Problem.on_centres(KERNEL.gram(many, X), y, Squared(), 1e-6)
+    without, with_one, rows = errors_by_intercept(problem)
+    assert rows == 16 * 200
+    assert 0.09 < with_one < without < 0.2
+    monkeypatch.setattr(uncertainty, "MOST", 1e6)
+    assert errors_by_intercept(problem) is None
+
+
+def test_nothing_is_said_where_there_is_no_posterior():
+    with pytest.warns(IndefiniteKernelWarning):
+        indefinite = KernelRidge(0.1, kernel="sigmoid").fit(X, Y)
+    spline = KernelRidge(0.1, kernel=ThinPlate()).fit(X, Y)
+    one = KernelRidge(0.1, kernel=KERNEL).fit(X[:1], Y[:1])
+    for model in (indefinite, spline, one):
+        assert "intercept" not in model.explain()
 
 
 def test_explain_says_what_it_would_gain_and_so_it_is():

@@ -6,9 +6,8 @@ from mercer.estimators.classifier_cv import SVCCV, KernelClassifierCV
 from mercer.estimators.cluster import KernelKMeans, SpectralClustering
 from mercer.estimators.conformal import ConformalRegressor
 from mercer.estimators.distributions import ConditionalMeanEmbedding, KernelDensity
-from mercer.estimators.hypothesis_tests import hsic_test, mmd_test
+from mercer.estimators.hypothesis_tests import TestResult, hsic_test, mmd_test
 from mercer.estimators.learned import LearnedKernelClassifier, LearnedKernelRegressor
-from mercer.estimators.null_distributions import TestResult
 from mercer.estimators.pca import KernelPCA
 from mercer.estimators.regressor import (
     KernelPoissonRegressor,

@@ -26,13 +26,12 @@ from sklearn.model_selection import (
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
-from mercer.estimators.classifier import KernelClassifier, class_targets
-from mercer.estimators.inputs import admit_labels
+from mercer.estimators.classifier import KernelClassifier, class_targets, encoded
+from mercer.estimators.inputs import KernelParameters, admit_labels
 from mercer.estimators.lengthscales import candidate_lengthscales, warn_of_edges
 from mercer.estimators.losses import FOR_CLASSES, as_loss
 from mercer.estimators.svm import SVC, votes
 from mercer.features.centres import AnyChoice
-from mercer.features.inputs import KernelInput, KernelLike
 from mercer.kernels.base import Kernel
 from mercer.kernels.custom import Precomputed
 from mercer.losses import Loss
@@ -67,12 +66,12 @@ class Sample:
         cls, points: PointSet, codes: np.ndarray, weights: np.ndarray, rows: int, cv: Any, seed: Any
     ) -> Sample:
         """At most so many rows with weight, with classes in their proportions."""
-        counted = isinstance(cv, int)  # splits that are given have numbers of all rows
-        chosen = np.flatnonzero(weights) if counted else np.arange(len(codes))
-        if rows < np.count_nonzero(weights):
-            chosen = np.flatnonzero(weights)
+        chosen = np.flatnonzero(weights)
+        if rows < len(chosen):
             split = StratifiedShuffleSplit(1, train_size=rows, random_state=seed)
             chosen = chosen[np.sort(next(split.split(chosen, codes[chosen]))[0])]
+        elif not isinstance(cv, int):  # splits that are given have numbers of all rows
+            chosen = np.arange(len(codes))
         codes = codes[chosen]
         if isinstance(cv, int):
             cv = StratifiedKFold(cv, shuffle=True, random_state=seed)
@@ -80,19 +79,26 @@ class Sample:
         return cls(points.take(chosen), codes, weights[chosen], folds)
 
 
+@dataclass(frozen=True, eq=False)
+class Fold:
+    """K within the training rows, K of held-out rows with them, and their labels and weights."""
+
+    within: np.ndarray
+    across: np.ndarray
+    codes: np.ndarray
+    weights: np.ndarray
+    classes: int
+
+
 @dataclass(eq=False, repr=False)
-class _SearchedClassifier(KernelInput, ClassifierMixin, BaseEstimator):
+class _SearchedClassifier(KernelParameters, ClassifierMixin, BaseEstimator):
     """The search, and the classifier it ends with."""
 
     matrices: ClassVar[float] = 3.5  # of all rows of a search, which it stores at once
+    class_weight: ClassVar[None] = None
 
     Cs: ArrayLike | None = None
     _: KW_ONLY
-    kernel: KernelLike = "rbf"
-    gamma: float | str | None = None
-    degree: float = 3
-    coef0: float = 1
-    kernel_params: dict[str, Any] | None = None
     lengthscales: ArrayLike | str | None = "auto"
     cv: int | BaseCrossValidator | Iterable[Any] = 5
     subsample: int = 1500
@@ -102,43 +108,28 @@ class _SearchedClassifier(KernelInput, ClassifierMixin, BaseEstimator):
         """Search, then fit the best to all rows."""
         strengths = self._strengths()
         given, labels, weights = admit_labels(self, X, y, sample_weight)
-        classes, codes = np.unique(labels, return_inverse=True)
-        if len(classes) < 2:
-            raise ValueError(
-                f"{type(self).__name__} needs points of at least two classes; got 1 class, "
-                f"{classes[0]!r}."
-            )
-        weights = np.ones(len(codes)) if weights is None else weights
-        base = self._resolved_kernel(given, weights)
-        scales = candidate_lengthscales(
-            self.lengthscales, base, self.gamma, given, weights, SVC_FACTORS
-        )
+        classes, codes, _ = encoded(self, labels, weights)
+        base, gamma = self._resolved_kernel(given, weights), self.gamma
+        scales = candidate_lengthscales(self.lengthscales, base, gamma, given, weights, SVC_FACTORS)
         kernels = [base] if scales is None else [base.with_(lengthscale=float(s)) for s in scales]
-        points = base.points(given)
-        scores = np.full((len(kernels), len(strengths)), np.nan)
-        cells, counted = np.ones_like(scores, bool), int(np.count_nonzero(weights))
-        for rows in search_sizes(counted, self.subsample, self.matrices):
-            sample = Sample.of(points, codes, weights, rows, self.cv, self.random_state)
-            scores[cells] = np.nan
-            for row in np.flatnonzero(cells.any(axis=1)):
-                columns = np.flatnonzero(cells[row])
-                scores[row, columns] = self._scores(kernels[row], sample, strengths[columns])
-            best = _best(np.where(cells, scores, np.nan))
-            cells = _around(best, scores.shape)
-        model = self._model(kernels[best[0]], float(strengths[best[1]]), weights)
+        counts = np.ones(len(codes)) if weights is None else weights
+        points = self._training_points(base, given)
+        (row, column), scores = self._search(kernels, strengths, points, codes, counts)
+        kernel: Any = "precomputed" if self._is_precomputed() else kernels[row]
+        best = self._model(kernel, float(strengths[column]), float(counts.sum()))
         self.__dict__.update(
-            best_estimator_=model.fit(given, labels, sample_weight),
-            C_=float(strengths[best[1]]),
-            kernel_=kernels[best[0]],
+            best_estimator_=best.fit(given, labels, sample_weight),
+            C_=float(strengths[column]),
+            kernel_=kernels[row],
             classes_=classes,
             cv_scores_=scores,
-            best_score_=float(scores[best]),
+            best_score_=float(scores[row, column]),
             Cs_=strengths,
             lengthscales_=scales,
         )
         tried = {"C": (self.C_, strengths)}
         if scales is not None:
-            tried["lengthscale"] = float(scales[best[0]]), scales
+            tried["lengthscale"] = float(scales[row]), scales
         warn_of_edges(self, "Cs=[…] and lengthscales=[…]", **tried)
         return self
 
@@ -151,31 +142,46 @@ class _SearchedClassifier(KernelInput, ClassifierMixin, BaseEstimator):
             raise ValueError(f"Cs must be positive and finite; got {self.Cs!r}.")
         return np.sort(strengths)
 
+    def _search(
+        self,
+        kernels: list[Kernel],
+        strengths: np.ndarray,
+        points: PointSet,
+        codes: np.ndarray,
+        weights: np.ndarray,
+    ) -> tuple[tuple[int, int], np.ndarray]:
+        """Which kernel and strength are best, and the accuracy of all, on one sample or two."""
+        scores = np.full((len(kernels), len(strengths)), np.nan)
+        cells, counted = np.ones_like(scores, bool), int(np.count_nonzero(weights))
+        for rows in search_sizes(counted, self.subsample, self.matrices):
+            sample = Sample.of(points, codes, weights, rows, self.cv, self.random_state)
+            scores[cells] = np.nan
+            for i in np.flatnonzero(cells.any(axis=1)):
+                columns = np.flatnonzero(cells[i])
+                scores[i, columns] = self._scores(kernels[i], sample, strengths[columns])
+            row, column = best = _best(np.where(cells, scores, np.nan))
+            cells = np.zeros_like(cells)  # to look at next: the best one and its neighbours
+            cells[max(row - 1, 0) : row + 2, max(column - 1, 0) : column + 2] = True
+        return best, scores
+
     def _scores(self, kernel: Kernel, sample: Sample, strengths: np.ndarray) -> np.ndarray:
         """The mean accuracy over folds, for each strength."""
         matrix = np.asarray(Gram(kernel, sample.points).astype(np.float64).dense())
         right, total = np.zeros(len(strengths)), 0.0
         for train, test in sample.folds:
+            within, across = matrix[np.ix_(train, train)], matrix[np.ix_(test, train)]
+            own = sample.codes[train], sample.weights[train], int(sample.codes.max()) + 1
             weights = sample.weights[test]
             total += weights.sum()
-            columns = matrix[np.ix_(test, train)]
-            path = self._path(matrix[np.ix_(train, train)], columns, sample, train, strengths)
-            for k, predicted in enumerate(path):
+            for k, predicted in enumerate(self._path(Fold(within, across, *own), strengths)):
                 right[k] += weights @ (predicted == sample.codes[test])
         return right / total
 
-    def _path(
-        self,
-        matrix: np.ndarray,
-        columns: np.ndarray,
-        sample: Sample,
-        train: np.ndarray,
-        strengths: np.ndarray,
-    ) -> Iterator[np.ndarray]:
+    def _path(self, fold: Fold, strengths: np.ndarray) -> Iterator[np.ndarray]:
         """Labels of held-out rows for each strength, from the smallest."""
         raise NotImplementedError
 
-    def _model(self, kernel: Kernel, strength: float, weights: np.ndarray) -> Any:
+    def _model(self, kernel: Any, strength: float, total: float) -> Any:
         raise NotImplementedError
 
     # ---- the best one ----------------------------------------------------------------------------
@@ -231,13 +237,6 @@ def _best(scores: np.ndarray) -> tuple[int, int]:
     return int(rows[first]), int(columns[first])
 
 
-def _around(best: tuple[int, int], shape: tuple[int, ...]) -> np.ndarray:
-    """The cell and its neighbours."""
-    cells = np.zeros(shape, bool)
-    cells[max(best[0] - 1, 0) : best[0] + 2, max(best[1] - 1, 0) : best[1] + 2] = True
-    return cells
-
-
 @dataclass(eq=False, repr=False)
 class SVCCV(_SearchedClassifier):
     """`SVC` whose C and lengthscale are chosen by cross-validation.
@@ -282,42 +281,33 @@ class SVCCV(_SearchedClassifier):
     True
     """
 
-    def _path(
-        self,
-        matrix: np.ndarray,
-        columns: np.ndarray,
-        sample: Sample,
-        train: np.ndarray,
-        strengths: np.ndarray,
-    ) -> Iterator[np.ndarray]:
+    def _path(self, fold: Fold, strengths: np.ndarray) -> Iterator[np.ndarray]:
         from mercer.solvers.dual.two_classes import TwoClasses
 
-        codes, weights = sample.codes[train], sample.weights[train]
-        members = [np.flatnonzero(codes == c) for c in range(int(sample.codes.max()) + 1)]
-        pairs = list(combinations(range(len(members)), 2))
-        n = len(train)
+        members = [np.flatnonzero(fold.codes == c) for c in range(fold.classes)]
+        pairs, n = list(combinations(range(fold.classes), 2)), len(fold.codes)
         work = TwoClasses(n, n * n, SEARCH_TOLERANCE, 1000 * n + 100_000)
         last: list[Any] = [np.empty(0)] * len(pairs)
-        decisions = np.empty((len(columns), len(pairs)))
+        decisions = np.empty((len(fold.across), len(pairs)))
         before = 0.0
         for strength in strengths:
             for k, (i, j) in enumerate(pairs):
                 first, second = members[i], members[j]
                 both = np.concatenate([first, second])
                 sides = (first, first), (first, second), (second, second)
-                one, between, other = (matrix[np.ix_(a, b)] for a, b in sides)
-                costs = strength * weights[first], strength * weights[second]
+                one, between, other = (fold.within[np.ix_(a, b)] for a, b in sides)
+                costs = strength * fold.weights[first], strength * fold.weights[second]
                 start = last[k]  # α grows with C: those at the bound stay there
                 start = start * (min(strength / before, 1.0) if before else 1.0)
                 alpha, b, *_ = work.solve(one, between, other, costs, start)
-                last[k], decisions[:, k] = alpha, columns[:, both] @ alpha + b
+                last[k], decisions[:, k] = alpha, fold.across[:, both] @ alpha + b
             before = strength
             if len(pairs) == 1:
                 yield (decisions[:, 0] <= 0).astype(int)
             else:
-                yield votes(decisions, len(members)).argmax(axis=1)
+                yield votes(decisions, fold.classes).argmax(axis=1)
 
-    def _model(self, kernel: Kernel, strength: float, weights: np.ndarray) -> SVC:
+    def _model(self, kernel: Any, strength: float, total: float) -> SVC:
         return SVC(C=strength, kernel=kernel)
 
 
@@ -354,41 +344,28 @@ class KernelClassifierCV(_SearchedClassifier):
     matrices: ClassVar[float] = 9.1
     loss: Loss | str = "log_loss"
 
-    def _path(
-        self,
-        matrix: np.ndarray,
-        columns: np.ndarray,
-        sample: Sample,
-        train: np.ndarray,
-        strengths: np.ndarray,
-    ) -> Iterator[np.ndarray]:
-        loss, count = as_loss(self.loss, FOR_CLASSES), int(sample.codes.max()) + 1
-        y = class_targets(loss, sample.codes[train], count)
-        weights = sample.weights[train]
-        gram = Precomputed(matrix, positive_definite=True).gram(np.arange(len(train)))
-        ridges = 1.0 / (strengths * weights.sum())
-        problem = Problem(gram, y, loss, float(ridges[0]), weights, True)
-        for solution in _solutions(problem, ridges, default_solver(loss, SEARCH_TOLERANCE)):
-            values = columns @ solution.coefficients + solution.intercept
-            yield (values > 0).astype(int) if values.ndim == 1 else values.argmax(axis=1)
+    def _path(self, fold: Fold, strengths: np.ndarray) -> Iterator[np.ndarray]:
+        loss = as_loss(self.loss, FOR_CLASSES)
+        y = class_targets(loss, fold.codes, fold.classes)
+        gram = Precomputed(fold.within, positive_definite=True).gram(np.arange(len(fold.codes)))
+        ridges = 1.0 / (strengths * fold.weights.sum())
+        problem = Problem(gram, y, loss, float(ridges[0]), fold.weights, True)
+        solver: Any = default_solver(loss, SEARCH_TOLERANCE)
+        solutions = (  # Newton's steps go on from the last solution, other solvers begin anew
+            (point.solution for point in regularization_path(problem, ridges.tolist(), solver))
+            if isinstance(solver, Newton)
+            else (solver.solve(replace(problem, regularization=float(r))) for r in ridges)
+        )
+        with single_threaded_blas():
+            for solution in solutions:
+                values = fold.across @ solution.coefficients + solution.intercept
+                yield (values > 0).astype(int) if values.ndim == 1 else values.argmax(axis=1)
 
-    def _model(self, kernel: Kernel, strength: float, weights: np.ndarray) -> KernelClassifier:
-        ridge = 1.0 / (strength * float(weights.sum()))
-        return KernelClassifier(self.loss, ridge, kernel=kernel)
+    def _model(self, kernel: Any, strength: float, total: float) -> KernelClassifier:
+        return KernelClassifier(self.loss, 1.0 / (strength * total), kernel=kernel)
 
     @available_if(lambda self: hasattr(KernelClassifier(self.loss), "predict_proba"))
     def predict_proba(self, X: Any) -> Any:
         """Probabilities of the classes, where the loss has some."""
         check_is_fitted(self)
         return self.best_estimator_.predict_proba(X)
-
-
-def _solutions(problem: Problem, ridges: np.ndarray, solver: Any) -> Iterator[Any]:
-    """Solutions from the largest λ on, each from the last one where the solver can."""
-    with single_threaded_blas():
-        if isinstance(solver, Newton):
-            for point in regularization_path(problem, ridges.tolist(), solver):
-                yield point.solution
-            return
-        for ridge in ridges:
-            yield solver.solve(replace(problem, regularization=float(ridge)))

@@ -19,30 +19,24 @@ from mercer.arrays import smallest
 from mercer.checks import check_count, check_nonnegative
 from mercer.errors import ApproximationWarning
 from mercer.estimators.fitting import with_stored_pairs
-from mercer.estimators.inputs import admit_points, forget
+from mercer.estimators.inputs import KernelParameters, admit_points, forget
 from mercer.estimators.lengthscales import warn_of_lengthscale
 from mercer.features import FeatureMap, Nystroem
 from mercer.features.centres import KMeansPlusPlus, Uniform
-from mercer.features.inputs import KernelInput, KernelLike, length
+from mercer.features.inputs import length
 from mercer.functions import FeatureFunction, RKHSFunction
 from mercer.kernels.base import Kernel
 from mercer.kernels.measures import Seed, generator
-from mercer.operators import FeatureMatrix, Gram, MappedRows, RowPass
-from mercer.points import PointSet
+from mercer.operators import FeatureMatrix, Gram, MappedRows
 
 LEAST_DEGREE = 1e-2  # of the mean degree: what estimated degrees are raised to
 INITS = ("k-means++", "random")
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
-class _Clusters(KernelInput, ClusterMixin, BaseEstimator):
+class _Clusters(KernelParameters, ClusterMixin, BaseEstimator):
     """What both share: a kernel, or a feature map in its place."""
 
-    kernel: KernelLike = "rbf"
-    gamma: float | str | None = None
-    degree: float = 3
-    coef0: float = 1
-    kernel_params: dict[str, Any] | None = None
     features: int | FeatureMap | None = None
     random_state: Seed = None
 
@@ -127,33 +121,47 @@ class KernelKMeans(_Clusters):
 
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Find clusters. y is not used."""
-        self._check_parameters()
+        for name in ("n_clusters", "n_init", "max_iter"):
+            check_count(self, name, getattr(self, name))
+        check_nonnegative(self, "tol", self.tol)
+        if self.init not in INITS:
+            raise ValueError(f"init must be one of {list(INITS)}; got {self.init!r}.")
         X, weights = admit_points(self, X, sample_weight)
         kernel = self._resolved_kernel(X)
         points = self._training_points(kernel, X)
-        n = len(points)
-        weights = np.ones(n) if weights is None else weights
+        weights = np.ones(len(points)) if weights is None else weights
         if np.count_nonzero(weights) < self.n_clusters:
             raise ValueError(
                 f"n_samples={np.count_nonzero(weights)} should be >= n_clusters={self.n_clusters}."
             )
         phi = self._map(kernel, X)
-        gram, stop = with_stored_pairs(Gram(kernel, points)), (self.max_iter, self.tol)
-        lloyd: _Lloyd | _LloydOnFeatures = (
-            _Lloyd(gram, weights, *stop)
+        gram, random = with_stored_pairs(Gram(kernel, points)), generator(self.random_state)
+        space = (
+            _OnPoints(gram, weights)
             if phi is None
-            else _LloydOnFeatures(phi.matrix(X), points.vector(weights), *stop)
+            else _OnFeatures(phi.matrix(X), points.vector(weights))
         )
-        random = generator(self.random_state)
-        ends = [lloyd.run(self._start(gram, weights, random)) for _ in range(self.n_init)]
-        self.labels_, self.inertia_, self.n_iter_, converged = min(ends, key=lambda end: end[1])
+        ends = [
+            _lloyd(space, self._start(gram, weights, random), self.max_iter, self.tol)
+            for _ in range(self.n_init)
+        ]
+        labels, inertia, steps, converged = min(ends, key=lambda end: end[1])
+        shares = _shares(points.vector(labels), weights, self.n_clusters)
+        f: RKHSFunction | FeatureFunction
+        if phi is None:
+            f = RKHSFunction(kernel, points, shares.astype(points.dtype))
+            squares = np.einsum("ij,ij->j", shares, np.asarray(gram @ shares, np.float64))
+        else:
+            means = np.asarray(phi.matrix(X).transposed_product(shares))
+            f, squares = phi.function(means), np.einsum("ij,ij->j", means, means)
+        fitted = {"labels_": labels, "inertia_": inertia, "n_iter_": steps, "_squares": squares}
+        self.__dict__.update(fitted, function_=f, kernel_=kernel)
         if not converged:
             warnings.warn(
                 f"KernelKMeans stopped after max_iter={self.max_iter} steps: allow more.",
                 ConvergenceWarning,
                 stacklevel=2,
             )
-        self._keep(gram, kernel, points, phi, X, weights)
         warn_of_lengthscale(kernel, points)
         return self
 
@@ -172,28 +180,8 @@ class KernelKMeans(_Clusters):
         rest = np.setdiff1d(able, chosen)
         return np.r_[chosen, random.choice(rest, missing, replace=False)] if missing else chosen
 
-    def _keep(
-        self,
-        gram: Gram,
-        kernel: Kernel,
-        points: PointSet,
-        phi: FeatureMap | None,
-        X: Any,
-        weights: np.ndarray,
-    ) -> None:
-        shares = _shares(points.vector(self.labels_), weights, self.n_clusters)
-        f: RKHSFunction | FeatureFunction
-        if phi is None:
-            f = RKHSFunction(kernel, points, shares.astype(points.dtype))
-            image = np.asarray(gram @ shares, np.float64)
-            self._norms = np.einsum("ij,ij->j", shares, image)
-        else:
-            means = np.asarray(phi.matrix(X).transposed_product(shares))
-            f, self._norms = phi.function(means), np.einsum("ij,ij->j", means, means)
-        self.function_, self.kernel_ = f, kernel
-
     def __sklearn_is_fitted__(self) -> bool:
-        return hasattr(self, "kernel_")  # which is set last
+        return hasattr(self, "kernel_")
 
     def relative_distances(self, X: Any) -> np.ndarray:
         """½‖μ_c‖² − μ_c(x) for every row and cluster: half the squared distance, less ½k(x, x)."""
@@ -201,77 +189,83 @@ class KernelKMeans(_Clusters):
         X = self._checked(X, reset=False)
         coefficients = getattr(self.function_, "coefficients", None)
         inner = X @ coefficients if self._is_precomputed() else self.function_(X)
-        return 0.5 * self._norms - np.asarray(inner, np.float64)
+        return 0.5 * self._squares - np.asarray(inner, np.float64)
 
     def predict(self, X: Any) -> np.ndarray:
         """The cluster whose mean is nearest, for every row."""
         return np.argmin(self.relative_distances(X), axis=1)
 
-    def _check_parameters(self) -> None:
-        for name in ("n_clusters", "n_init", "max_iter"):
-            check_count(self, name, getattr(self, name))
-        check_nonnegative(self, "tol", self.tol)
-        if self.init not in INITS:
-            raise ValueError(f"init must be one of {list(INITS)}; got {self.init!r}.")
+
+# ---- Lloyd's iteration ---------------------------------------------------------------------------
+
+Step = tuple[Any, float, Any]
+"""The nearest mean of each point, the objective, and the means of the clusters so found."""
+
+
+def _lloyd(
+    space: _OnPoints | _OnFeatures, start: np.ndarray, most: int, tol: float
+) -> tuple[np.ndarray, float, int, bool]:
+    """Labels, objective, steps, and whether they settled, with means that begin at some points."""
+    means: Any = space.at(start)
+    labels, objective, means = space.step(means)
+    steps, converged = 1, False
+    while steps < most and not converged:
+        before, objective_before = labels, objective
+        labels, objective, means = space.step(means)
+        steps += 1
+        converged = not bool((labels != before).any())
+        if not converged and objective_before - objective <= tol * abs(objective):
+            converged, objective = True, space.step(means)[1]
+    return np.asarray(labels).astype(int), objective, steps, converged
+
+
+def _inside(labels: Any, weights: Any, clusters: int) -> Any:
+    """The weight of each row in the column of its cluster, and 0 elsewhere."""
+    return (labels[:, None] == np.arange(clusters)) * weights[:, None]
 
 
 def _shares(labels: Any, weights: Any, clusters: int) -> Any:
     """A with the means as μ_c = Σ_i A_ic k(x_i, ·)."""
-    inside = (labels[:, None] == np.arange(clusters)) * weights[:, None]
+    inside = _inside(labels, weights, clusters)
     return inside / np.maximum(inside.sum(axis=0), np.finfo(np.float64).tiny)
 
 
-End = tuple[np.ndarray, float, int, bool]
-"""Labels, objective, steps, and whether they settled."""
-
-
 @dataclass(frozen=True, eq=False)
-class _Lloyd:
-    """Lloyd's iteration on products with K alone."""
+class _OnPoints:
+    """Means Σ_i A_ic k(x_i, ·), given by A: a step is one product with K."""
 
     gram: Gram
     weights: np.ndarray
-    steps: int
-    tol: float
 
     @cached_property
     def diagonal(self) -> np.ndarray:
         return np.asarray(self.gram.diagonal(), np.float64)
 
-    def run(self, start: np.ndarray) -> End:
-        """Where it ends, from the points that begin."""
-        clusters = len(start)
-        shares = np.zeros((len(self.weights), clusters))
-        shares[start, np.arange(clusters)] = 1.0
-        labels, objective = np.zeros(len(self.weights), int), np.inf
-        for step in range(1, self.steps + 1):
-            before, objective_before = labels, objective
-            labels, objective = self._assigned(shares)
-            shares = _shares(labels, self.weights, clusters)
-            settled = np.array_equal(labels, before)
-            if settled or objective_before - objective <= self.tol * abs(objective):
-                return labels, self._assigned(shares)[1], step, True
-        return labels, objective, self.steps, False
+    def at(self, rows: np.ndarray) -> np.ndarray:
+        """Some points as means."""
+        shares = np.zeros((len(self.weights), len(rows)))
+        shares[rows, np.arange(len(rows))] = 1.0
+        return shares
 
-    def _assigned(self, shares: np.ndarray) -> tuple[np.ndarray, float]:
-        """The nearest mean of each point, and the objective; no cluster is left empty."""
+    def step(self, shares: np.ndarray) -> Step:
+        """An empty cluster gets the point farthest from its mean."""
         inner = np.asarray(self.gram @ shares.astype(self.gram.dtype), np.float64)
         distances = np.einsum("ij,ij->j", shares, inner) - 2.0 * inner
         labels = np.argmin(distances, axis=1)
         nearest = distances[np.arange(len(labels)), labels] + self.diagonal
         objective = float(self.weights @ nearest)
         counts = np.bincount(labels, self.weights > 0, minlength=shares.shape[1])
-        for empty in np.flatnonzero(counts == 0):  # it gets the point farthest from its mean
+        for empty in np.flatnonzero(counts == 0):
             alone = counts[labels] > 1
             farthest = int(np.argmax(np.where(alone & (self.weights > 0), nearest, -np.inf)))
             counts[labels[farthest]] -= 1
             labels[farthest], counts[empty], nearest[farthest] = empty, 1, -np.inf
-        return labels, objective
+        return labels, objective, _shares(labels, self.weights, shares.shape[1])
 
 
 @dataclass(frozen=True, eq=False)
 class NearestMean:
-    """The row map of Lloyd's step: inner products with means ↦ the weight of a row at its mean.
+    """The row map of a step on features: inner products with means ↦ weights of rows at theirs.
 
     Sums are the weights of the clusters and the objective; labels and distances are handed back.
     """
@@ -283,53 +277,33 @@ class NearestMean:
         distances = self.squares - 2.0 * np.asarray(rows, np.float64)
         labels, weights = np.argmin(distances, axis=1), self.weights[start:stop]
         nearest = distances[np.arange(len(labels)), labels]
-        inside = (labels[:, None] == np.arange(len(self.squares))) * weights[:, None]
+        inside = _inside(labels, weights, len(self.squares))
         sums = np.append(inside.sum(axis=0), weights @ nearest)
         return MappedRows(inside, sums, np.stack([labels, nearest], axis=1))
 
 
 @dataclass(frozen=True, eq=False)
-class _LloydOnFeatures:
-    """The same on features: a step is a row pass, which takes means and gives sums of clusters."""
+class _OnFeatures:
+    """Means as sums of features: a step is a row pass, which gives the sums of the clusters."""
 
     matrix: FeatureMatrix
     weights: Any
-    steps: int
-    tol: float
 
-    def run(self, start: np.ndarray) -> End:
-        """Where it ends, from the points that begin."""
-        means = np.asarray(self.matrix[start].dense(), np.float64).T
-        labels, objective = np.full(len(self.weights), -1), np.inf
-        for step in range(1, self.steps + 1):
-            before, objective_before = labels, objective
-            nearest = self._nearest(means)
-            labels, objective = nearest.values[:, 0], float(nearest.sums[-1])
-            means = self._means(nearest)
-            if not bool((labels != before).any()):
-                return np.asarray(labels).astype(int), objective, step, True
-            if objective_before - objective <= self.tol * abs(objective):
-                return (
-                    np.asarray(labels).astype(int),
-                    float(self._nearest(means).sums[-1]),
-                    step,
-                    True,
-                )
-        return np.asarray(labels).astype(int), objective, self.steps, False
+    def at(self, rows: np.ndarray) -> np.ndarray:
+        """Some points as means."""
+        return np.asarray(self.matrix[rows].dense(), np.float64).T
 
-    def _nearest(self, means: np.ndarray) -> RowPass:
+    def step(self, means: np.ndarray) -> Step:
+        """Clusters without weight begin again at the points farthest from their means."""
         squares = np.einsum("ij,ij->j", means, means)
-        return self.matrix.row_pass(means, NearestMean(squares, self.weights))
-
-    def _means(self, nearest: RowPass) -> np.ndarray:
-        """The means of clusters; those without weight begin at the points farthest from theirs."""
-        totals, counts = np.asarray(nearest.product), nearest.sums[:-1]
-        means = totals / np.maximum(counts, np.finfo(np.float64).tiny)
+        found = self.matrix.row_pass(means, NearestMean(squares, self.weights))
+        counts, objective = found.sums[:-1], float(found.sums[-1])
+        means = np.asarray(found.product) / np.maximum(counts, np.finfo(np.float64).tiny)
         empty = np.flatnonzero(counts == 0)
         if len(empty):
-            away = np.where(self.weights > 0, nearest.values[:, 1], -np.inf)
-            means[:, empty] = np.asarray(self.matrix[smallest(-away, len(empty))].dense()).T
-        return means
+            away = np.where(self.weights > 0, found.values[:, 1], -np.inf)
+            means[:, empty] = self.at(smallest(-away, len(empty)))
+        return found.values[:, 0], objective, means
 
 
 @dataclass(eq=False, repr=False)
@@ -404,14 +378,13 @@ class SpectralClustering(_Clusters):
         kernel = self._resolved_kernel(X)
         points, phi = self._training_points(kernel, X), self._map(kernel, X)
         if phi is None:
-            gram = with_stored_pairs(Gram(kernel, points))
-            self.eigenvalues_, self.embedding_ = self._exact(gram, count)
+            values, embedding = self._exact(with_stored_pairs(Gram(kernel, points)), count)
         else:
-            self.eigenvalues_, self.embedding_ = _by_features(phi, X, count)
-        self.kernel_ = kernel
+            values, embedding = _by_features(phi, X, count)
         state = int(generator(self.random_state).integers(2**31))
-        means = KMeans(self.n_clusters, n_init=self.n_init, random_state=state)
-        self.labels_ = means.fit(self.embedding_).labels_
+        means = KMeans(self.n_clusters, n_init=self.n_init, random_state=state).fit(embedding)
+        fitted = {"labels_": means.labels_, "embedding_": embedding, "eigenvalues_": values}
+        self.__dict__.update(fitted, kernel_=kernel)
         warn_of_lengthscale(kernel, points)
         return self
 

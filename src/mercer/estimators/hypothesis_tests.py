@@ -3,42 +3,92 @@
 The tests by permutation have the level they state, for every sample size: p = (1 + #)/(1 + B),
 where # counts permutations whose statistic is at least that of the data. The kernel's lengthscale
 does not look at what is permuted: it comes from the pooled sample, or from each variable by itself.
+Other nulls are gamma distributions, normal ones, or for many points weighted sums of squared normal
+variables: n·HSIC tends to Σ_ij λ_i μ_j z_ij² where two variables are independent, with the
+eigenvalues of the covariances of their features, and mn/(m + n)·MMD² to Σ_i λ_i z_i² where two
+samples have one distribution. Eigenvalues are estimated by those of HKH/n, the sums are drawn.
 """
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 import numpy as np
+from scipy.stats import gamma, norm
 
+from mercer import linalg
 from mercer.checks import check_count
-from mercer.estimators.null_distributions import (
-    TUNING,
-    TestResult,
-    candidates,
-    centred_spectrum,
-    check_features,
-    check_method,
-    decision,
-    drawn_pvalue,
-    gamma_test,
-    normal_test,
-    paired_values,
-    products,
-    signal,
-)
 from mercer.features.base import FeatureMap
 from mercer.features.centres import Greedy
 from mercer.features.inputs import length
 from mercer.kernels.base import Kernel
+from mercer.kernels.conversion import median_distance
 from mercer.kernels.measures import generator
+from mercer.kernels.radial import Gaussian
 from mercer.operators import Gram
 from mercer.points import PointSet
 from mercer.runtime.budget import in_words, memory_budget
 from mercer.runtime.threads import run, spans, thread_count
+
+METHODS = ("permutation", "gamma", "asymptotic", "linear")
+BANDWIDTHS = (None, "median", "aggregate", "power")
+PAIR_ROWS = 128  # of a block of pairs, or of a stored part of a Gram matrix
+
+
+@dataclass(frozen=True)
+class Tuning:
+    """Which lengthscales are tried, and how permutations are treated."""
+
+    factors: tuple[float, ...] = (0.125, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0)  # of the median distance
+    pair_factors: tuple[float, ...] = (0.25, 1.0, 4.0)  # of both variables of an independence test
+    pilot: int = 100  # permutations on the held-out part, which scale a statistic
+    ties: float = 1e-12  # by which equal statistics may differ, relative to the largest
+    moved_bytes: int = 1 << 28  # of groups that are multiplied together
+    batch_bytes: int = 1 << 22  # of rows in new orders: they stay near the cache
+    stored: int = 200  # points up to which Gram matrices are stored without a look at their rank
+    lost: float = 1e-9  # of the trace of a Gram matrix whose factor stands for it
+    eigenvalues: int = 50  # of a covariance that are drawn for; the others enter by their sum
+    products: int = 500  # of two such, likewise
+
+
+TUNING = Tuning()
+
+
+@dataclass(frozen=True)
+class TestResult:
+    """The result of a permutation test.
+
+    Attributes
+    ----------
+    statistic : float
+        The statistic of the data, for the kernel below.
+    pvalue : float
+    null_distribution : array or None
+        The statistics of all permutations, for that kernel.
+    kernels : tuple of Kernel
+        The kernel that was used; for "aggregate" the one with the most extreme statistic, for an
+        independence test one for each variable.
+    method : str
+
+    Examples
+    --------
+    >>> from mercer import mmd_test
+    >>> X = np.arange(40.0)[:, None]
+    >>> mmd_test(X[:20], X[20:], permutations=99, random_state=0).pvalue
+    0.01
+    """
+
+    __test__ = False  # for pytest: not a test itself
+
+    statistic: float
+    pvalue: float
+    null_distribution: np.ndarray | None
+    kernels: tuple[Kernel, ...]
+    method: str
 
 
 def mmd_test(
@@ -98,7 +148,7 @@ def mmd_test(
     True
     """
     check_count("mmd_test", "permutations", permutations)
-    check_method(method, ("permutation", "gamma", "asymptotic", "linear"), bandwidth)
+    check_method(method, bandwidth)
     random = generator(random_state)
     if min(length(X), length(Y)) < 2:
         raise ValueError(
@@ -178,15 +228,13 @@ def _mmd_by_features(
 
 
 def _linear_mmd(kernel: Kernel, x: PointSet, y: PointSet) -> TestResult:
-    """The mean of h over disjoint pairs over its standard error."""
+    """The mean over disjoint pairs of both samples, over its standard error."""
     pairs = min(len(x), len(y)) // 2
     if pairs < 2:
         raise ValueError("the linear statistic needs four points or more in each sample.")
     even, odd = np.arange(0, 2 * pairs, 2), np.arange(1, 2 * pairs, 2)
-    a, b, c, d = x.take(even), x.take(odd), y.take(even), y.take(odd)
-    terms = ((1.0, a, b), (1.0, c, d), (-1.0, a, d), (-1.0, b, c))
-    values = sum(sign * paired_values(kernel, left, right) for sign, left, right in terms)
-    return normal_test(np.asarray(values), (kernel,))
+    values = contrasts(kernel, [x.take(even), x.take(odd), y.take(odd), y.take(even)])
+    return normal_test(values, (kernel,))
 
 
 def _asymptotic_mmd(
@@ -199,9 +247,8 @@ def _asymptotic_mmd(
     gram, (m, n) = Gram(kernel, pooled), sizes
     signs = np.repeat([1.0 / m, -1.0 / n], sizes)
     statistic = float(signs @ np.asarray(gram @ signs.astype(gram.dtype), np.float64))
-    scale = m * n / (m + n)
-    pvalue, null = drawn_pvalue(scale * statistic, centred_spectrum(gram), draws, random)
-    return TestResult(statistic, pvalue, null / scale, (kernel,), "asymptotic")
+    spectrum = centred_spectrum(gram)
+    return drawn_test(statistic, m * n / (m + n), spectrum, (kernel,), draws, random)
 
 
 def _gamma_mmd(kernel: Kernel, pooled: PointSet, sizes: tuple[int, int]) -> TestResult:
@@ -275,18 +322,17 @@ def hsic_test(
     True
     """
     check_count("hsic_test", "permutations", permutations)
-    check_method(method, ("permutation", "gamma", "asymptotic", "linear"), bandwidth)
+    check_method(method, bandwidth)
     random, n = generator(random_state), length(X)
     if length(Y) != n or n < 6:
         raise ValueError(
             f"hsic_test needs six pairs or more, a row of Y for each of X; got {n} and {length(Y)}."
         )
-    orders = _orders(n, permutations, random)
     if features is not None:
         check_features([kernel, kernel_y], method, bandwidth)
         F, G = (_centred_features(phi, part) for phi, part in zip(features, (X, Y), strict=True))
-        used = tuple(phi.kernel_ for phi in features)
-        return decision(_by_factors(F, G, orders)[None, :], [used])
+        table = _by_factors(F, G, _orders(n, permutations, random))[None, :]
+        return decision(table, [tuple(phi.kernel_ for phi in features)])
     few = TUNING.pair_factors
     sides = [candidates(k, [part], bandwidth, few) for k, part in ((kernel, X), (kernel_y, Y))]
     x, y = (side[0].points(part) for side, part in zip(sides, (X, Y), strict=True))
@@ -296,37 +342,37 @@ def hsic_test(
         scores = _hsic_table(sides, x.take(held), y.take(held), pilot)
         best = list(itertools.product(*sides))[int(np.argmax(signal(scores)[:, 0]))]
         sides, x, y = [[k] for k in best], x.take(tested), y.take(tested)
-        orders = _orders(len(tested), permutations, random)
+    pair = sides[0][0], sides[1][0]
     if method == "gamma":
-        second = Gram(sides[1][0], y)
+        second = Gram(pair[1], y)
         block = lambda a, b: np.asarray(second[a, b].dense(), np.float64)  # noqa: E731
-        statistic, pvalue = gamma_test(Gram(sides[0][0], x), block)
-        return TestResult(statistic, pvalue, None, (sides[0][0], sides[1][0]), "gamma")
+        statistic, pvalue = gamma_test(Gram(pair[0], x), block)
+        return TestResult(statistic, pvalue, None, pair, "gamma")
     if method == "asymptotic":
-        return _asymptotic_hsic(sides[0][0], sides[1][0], x, y, permutations, random)
+        return _asymptotic_hsic(pair, x, y, permutations, random)
     if method == "linear":
-        return _linear_hsic(sides[0][0], sides[1][0], x, y)
-    table = _hsic_table(sides, x, y, orders)
+        return _linear_hsic(pair, x, y)
+    table = _hsic_table(sides, x, y, _orders(len(x), permutations, random))
     return decision(table, list(itertools.product(*sides)))
 
 
 def _asymptotic_hsic(
-    kernel: Kernel,
-    other: Kernel,
+    kernels: tuple[Kernel, Kernel],
     x: PointSet,
     y: PointSet,
     draws: int,
     random: np.random.Generator,
 ) -> TestResult:
-    n = len(x)
-    identity = np.arange(n)[None, :]
-    statistic = float(_hsic(_Centred(kernel, x), _Centred(other, y), identity)[0])
-    spectra = [centred_spectrum(Gram(k, points)) for k, points in ((kernel, x), (other, y))]
-    pvalue, null = drawn_pvalue(n * statistic, products(*spectra), draws, random)
-    return TestResult(statistic, pvalue, null / n, (kernel, other), "asymptotic")
+    n, sides = len(x), list(zip(kernels, (x, y), strict=True))
+    x_side, y_side = (_Centred(k, points) for k, points in sides)
+    statistic = float(_hsic(x_side, y_side, np.arange(n)[None, :])[0])
+    first, second = (centred_spectrum(Gram(k, points)) for k, points in sides)
+    products = np.sort(np.outer(first[:-1], second[:-1]), axis=None)[::-1][: TUNING.products]
+    rest = max(float(first.sum() * second.sum() - products.sum()), 0.0)
+    return drawn_test(statistic, n, np.append(products, rest), kernels, draws, random)
 
 
-def _linear_hsic(kernel: Kernel, other: Kernel, x: PointSet, y: PointSet) -> TestResult:
+def _linear_hsic(kernels: tuple[Kernel, Kernel], x: PointSet, y: PointSet) -> TestResult:
     """The mean over quadruples of h = (k₁₂ + k₃₄ − k₁₃ − k₂₄)(l₁₂ + l₃₄ − l₁₃ − l₂₄)/4.
 
     E h is HSIC: four of the sixteen products have both indices in common, four none, eight one.
@@ -335,11 +381,9 @@ def _linear_hsic(kernel: Kernel, other: Kernel, x: PointSet, y: PointSet) -> Tes
     if count < 2:
         raise ValueError("the linear statistic needs eight pairs or more.")
     values = np.full(count, 0.25)
-    for k, points in ((kernel, x), (other, y)):
-        a, b, c, d = (points.take(np.arange(i, 4 * count, 4)) for i in range(4))
-        terms = ((1.0, a, b), (1.0, c, d), (-1.0, a, c), (-1.0, b, d))
-        values *= sum(sign * paired_values(k, left, right) for sign, left, right in terms)
-    return normal_test(values, (kernel, other))
+    for k, points in zip(kernels, (x, y), strict=True):
+        values *= contrasts(k, [points.take(np.arange(i, 4 * count, 4)) for i in range(4)])
+    return normal_test(values, kernels)
 
 
 def _orders(n: int, count: int, random: np.random.Generator) -> np.ndarray:
@@ -423,3 +467,185 @@ def _centred_features(phi: FeatureMap, X: Any) -> np.ndarray:
         phi.fit(X)
     rows = np.asarray(phi.transform(X), np.float64)
     return rows - rows.mean(axis=0)
+
+
+# ---- what both have in common --------------------------------------------------------------------
+
+
+def check_method(method: str, bandwidth: str | None) -> None:
+    """Refuse unknown methods and lengthscales, and what they cannot be together."""
+    for name, value, known in (("method", method, METHODS), ("bandwidth", bandwidth, BANDWIDTHS)):
+        if value not in known:
+            raise ValueError(f"{name} must be one of {list(known)}; got {value!r}.")
+    if bandwidth == "aggregate" and method != "permutation":
+        raise ValueError(
+            'bandwidth="aggregate" compares several statistics by permutations: write '
+            f'method="permutation", or bandwidth="median" with method={method!r}.'
+        )
+
+
+def check_features(kernels: Sequence[Kernel | None], method: str, bandwidth: str | None) -> None:
+    """Refuse what a test on features would not use."""
+    unused = all(kernel is None for kernel in kernels)
+    if unused and method == "permutation" and bandwidth is None:
+        return
+    raise ValueError(
+        "features bring their kernel and are tested by permutations: leave out kernel, bandwidth "
+        "and method, or features."
+    )
+
+
+def candidates(
+    kernel: Kernel | None,
+    samples: list[Any],
+    bandwidth: str | None,
+    factors: Sequence[float] = TUNING.factors,
+) -> list[Kernel]:
+    """The kernels to try on a sample, or on two that are pooled."""
+    if not isinstance(kernel, Kernel | None):
+        raise ValueError(f"kernel must be a Kernel, as Gaussian(lengthscale=1.0); got {kernel!r}.")
+    widths = {sample.shape[1:] for sample in samples if hasattr(sample, "shape")}
+    if len(widths) > 1:
+        shapes = " and ".join(str(tuple(sample.shape)) for sample in samples)
+        raise ValueError(f"both samples must have the same columns; got shapes {shapes}.")
+    if kernel is not None and bandwidth is None:
+        if all(isinstance(sample, list) for sample in samples):
+            return [kernel.fitted([point for sample in samples for point in sample])]
+        arrays = all(isinstance(sample, np.ndarray) for sample in samples)
+        return [kernel.fitted(np.concatenate(samples) if arrays else samples[0])]
+    base = Gaussian() if kernel is None else kernel
+    if np.ndim(base.get_params(deep=False).get("lengthscale", [])) != 0:
+        raise ValueError(
+            f"{base!r} has no single lengthscale to choose: write bandwidth=None to take it as it "
+            "is."
+        )
+    try:
+        rows = np.concatenate([np.asarray(sample, np.float64) for sample in samples])
+    except (TypeError, ValueError) as error:
+        raise ValueError(
+            "a median distance needs dense rows of numbers: pass a kernel for other points, as "
+            "Gaussian(lengthscale=1.0) for a sparse matrix."
+        ) from error
+    if rows.ndim != 2:
+        raise ValueError(
+            f"samples are arrays with a row for each point; got shape {rows.shape}: write "
+            "x[:, None] for one column."
+        )
+    median = median_distance(np.unique(rows, axis=0))  # in an order that forgets who is who
+    scales = [median * f for f in factors] if bandwidth in ("aggregate", "power") else [median]
+    return [base.with_(lengthscale=scale) for scale in scales]
+
+
+def signal(table: np.ndarray) -> np.ndarray:
+    """How many deviations of its row each statistic lies above the mean of its row."""
+    gaps = table - table.mean(axis=1, keepdims=True)
+    deviations = gaps.std(axis=1, keepdims=True)
+    return np.where(deviations > 0, gaps / np.where(deviations > 0, deviations, 1.0), -np.inf)
+
+
+def decision(table: np.ndarray, kernels: Sequence[tuple[Kernel, ...]]) -> TestResult:
+    """From statistics, a row for each kernel, column 0 the data: the p-value.
+
+    Of several kernels the largest statistic in units of its deviation counts. Mean and deviation
+    are over all columns, the data among them, so that the level holds for any number of kernels.
+    """
+    signals = signal(table)
+    combined = table[0] if len(table) == 1 else signals.max(axis=0)
+    slack = TUNING.ties * float(np.abs(combined[np.isfinite(combined)]).max(initial=0.0))
+    best = int(np.argmax(signals[:, 0]))
+    return TestResult(
+        float(table[best, 0]),
+        float(np.mean(combined >= combined[0] - slack)),
+        table[best, 1:],
+        kernels[best],
+        "permutation",
+    )
+
+
+def gamma_test(gram: Gram, second: Callable[[slice, slice], np.ndarray]) -> tuple[float, float]:
+    """HSIC and its p-value by a gamma distribution with the mean and variance under independence.
+
+    Rows of both matrices are read in blocks, twice; neither is stored.
+    """
+    n = gram.shape[0]
+    everything = slice(0, n)
+    blocks = [slice(*span) for span in spans(n, PAIR_ROWS)]
+
+    def read(rows: slice) -> tuple[np.ndarray, np.ndarray]:
+        return np.asarray(gram[rows, :].dense(), np.float64), second(rows, everything)
+
+    sums = [[part.sum(axis=1) for part in read(rows)] for rows in blocks]
+    means = [np.concatenate([pair[k] for pair in sums]) / n for k in (0, 1)]
+    traces, off, value, squares = np.zeros(2), np.zeros(2), 0.0, 0.0
+    for rows in blocks:
+        centred = []
+        for k, part in enumerate(read(rows)):
+            own = np.diagonal(part[:, rows])
+            traces[k] += own.sum()
+            off[k] += part.sum() - own.sum()
+            centred.append(part - means[k] - means[k][rows, None] + means[k].mean())
+        product = centred[0] * centred[1]
+        value += product.sum()
+        product = product**2
+        squares += product.sum() - np.diagonal(product[:, rows]).sum()
+    own, pairs = traces / n, off / (n * (n - 1))
+    mean = (own[0] - pairs[0]) * (own[1] - pairs[1]) / n
+    variance = squares / (n * (n - 1)) * 2.0 * (n - 4) * (n - 5) / (n * (n - 1) * (n - 2) * (n - 3))
+    statistic = value / n**2
+    if not (mean > 0 and variance > 0):
+        return float(statistic), 1.0
+    shape, scale = mean**2 / variance, variance / mean
+    return float(statistic), float(gamma.sf(statistic, shape, scale=scale))
+
+
+def normal_test(values: np.ndarray, kernels: tuple[Kernel, ...]) -> TestResult:
+    """Whether the mean of independent values is above 0, by the normal distribution."""
+    deviation = float(values.std(ddof=1)) / len(values) ** 0.5
+    ratio = float(values.mean()) / deviation if deviation > 0 else 0.0
+    return TestResult(float(values.mean()), float(norm.sf(ratio)), None, kernels, "linear")
+
+
+def drawn_test(
+    statistic: float,
+    scale: float,
+    spectrum: np.ndarray,
+    kernels: tuple[Kernel, ...],
+    draws: int,
+    random: np.random.Generator,
+) -> TestResult:
+    """(1 + #)/(1 + B) for B draws of Σ λ_i z_i², which is the limit of `scale` times the statistic.
+
+    The last λ, the sum of all others, enters by its mean.
+    """
+    null = random.chisquare(1.0, (draws, len(spectrum) - 1)) @ spectrum[:-1] + spectrum[-1]
+    pvalue = float((1 + np.count_nonzero(null >= scale * statistic)) / (1 + draws))
+    return TestResult(statistic, pvalue, null / scale, kernels, "asymptotic")
+
+
+def centred_spectrum(gram: Gram) -> np.ndarray:
+    """The leading eigenvalues of HKH/n, and the sum of the others as the last entry."""
+    n = gram.shape[0]
+    sums = np.asarray(gram @ np.ones(n, gram.dtype), np.float64)
+    trace = float(np.sum(gram.diagonal(), dtype=np.float64)) - float(sums.mean())
+
+    def multiply(block: np.ndarray) -> np.ndarray:
+        centred = (block - block.mean(axis=0)).astype(gram.dtype)
+        image = np.asarray(gram @ centred, np.float64)
+        return image - image.mean(axis=0)
+
+    pairs = linalg.leading_eigenpairs(  # an eigenvalue is as good as the square of its residual
+        multiply, n, min(n, TUNING.eigenvalues), tolerance=1e-4, random_state=0
+    )
+    values = np.maximum(pairs.values, 0.0)
+    return np.append(values, max(trace - float(values.sum()), 0.0)) / n
+
+
+def contrasts(kernel: Kernel, samples: Sequence[PointSet]) -> np.ndarray:
+    """k(a, b) + k(c, d) − k(a, c) − k(b, d) for each row of four samples."""
+    a, b, c, d = samples
+    values = np.zeros(len(a))
+    for sign, left, right in ((1.0, a, b), (1.0, c, d), (-1.0, a, c), (-1.0, b, d)):
+        for start, stop in spans(len(a), PAIR_ROWS):
+            block = Gram(kernel, left.slice(start, stop), right.slice(start, stop)).dense()
+            values[start:stop] += sign * np.diagonal(block)
+    return values

@@ -1,10 +1,11 @@
-"""Inputs and outputs of estimators: X, y and weights, checked and on one device; values of f.
+"""Inputs and outputs of estimators: parameters of kernels; X, y and weights, checked; values of f.
 
 The only module of estimators that asks where an array lives.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from numbers import Real
 from typing import Any
 
@@ -17,9 +18,20 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 from mercer.arrays import as_numpy, beside, floating, is_tensor, on_device, to_precision
 from mercer.checks import check_weights
 from mercer.distributed import is_scattered
-from mercer.features.inputs import KernelInput, from_tensor, length
+from mercer.features.inputs import KernelInput, KernelLike, from_tensor, length
 from mercer.functions import RKHSFunction
 from mercer.points import is_point_set
+
+
+@dataclass(eq=False, repr=False, kw_only=True)
+class KernelParameters(KernelInput):
+    """The kernel, and the parameters of named and callable ones, as in scikit-learn."""
+
+    kernel: KernelLike = "rbf"
+    gamma: float | str | None = None
+    degree: float = 3
+    coef0: float = 1
+    kernel_params: dict[str, Any] | None = None
 
 
 def forget(estimator: Any) -> None:
@@ -34,12 +46,11 @@ def forget(estimator: Any) -> None:
 def admit_numbers(estimator: KernelInput, X: Any, y: Any, sample_weight: Any) -> Any:
     """X, one or several real targets for each row, and weights or None."""
     forget(estimator)
-    if estimator._holds_objects(X):
-        X, y = estimator._checked(X, y, reset=True)
+    objects = estimator._holds_objects(X)
+    X, y = estimator._checked(X, y, reset=True, multi_output=True, y_numeric=True)
+    if objects:  # of which scikit-learn has looked at neither
         y = check_array(y, ensure_2d=False, dtype=np.float64, input_name="y")
         check_consistent_length(X, y)
-    else:
-        X, y = estimator._checked(X, y, reset=True, multi_output=True, y_numeric=True)
     weights, X = _admit_points(estimator, X, sample_weight)
     if isinstance(X, np.ndarray) or scipy.sparse.issparse(X):
         limit = float(np.finfo(np.float32).max)  # which values of f, as precise as X, would reach

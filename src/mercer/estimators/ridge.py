@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike
 from sklearn.base import clone
 from sklearn.utils import check_array
 
+from mercer.arrays import as_numpy
 from mercer.errors import ApproximationWarning, warn
 from mercer.estimators.certified import from_data
 from mercer.estimators.early_stopping import held_out_rule, stopping_rule
@@ -29,19 +30,16 @@ from mercer.estimators.inputs import (
     admit_numbers,
     admit_weights,
     forget,
-    hosted,
     is_blocks,
 )
-from mercer.estimators.intercept import advice_on_intercept
 from mercer.estimators.lengthscales import candidate_lengthscales, warn_of_edges
 from mercer.estimators.progress import FitTask, with_callbacks
 from mercer.estimators.ridge_paths import EIGEN_SECONDS, CentresPath, HeldOutPath
-from mercer.estimators.uncertainty import RidgeUncertainty
+from mercer.estimators.uncertainty import RidgeUncertainty, advice_on_intercept
 from mercer.features.bases import BaseEstimator, MultiOutputMixin, RegressorMixin
-from mercer.features.centres import AnyChoice, drawn
+from mercer.features.centres import drawn
 from mercer.features.inputs import KernelLike, length
 from mercer.kernels.base import Kernel
-from mercer.kernels.measures import Seed
 from mercer.losses import Squared
 from mercer.operators import Gram, cross_gram
 from mercer.points import PointSet
@@ -133,22 +131,14 @@ class KernelRidge(RidgeUncertainty, MultiOutputMixin, RegressorMixin, BaseEstima
     True
     """
 
+    _takes_clusters = True
+    _streams = True
+
     alpha: float | Sequence[float] = 1
     _: KW_ONLY
     kernel: KernelLike = "linear"
-    gamma: float | str | None = None
-    degree: float = 3
-    coef0: float = 1
-    kernel_params: dict[str, Any] | None = None
-    fit_intercept: bool = False
     solver: Solver | str = "auto"
-    centres: int | AnyChoice | None = None
-    random_state: Seed = None
-    device: Any = None
     checkpoint: str | Path | None = None
-
-    _takes_clusters = True
-    _streams = True
     early_stopping: bool = False
     validation_fraction: float = 0.1
     n_iter_no_change: int = 10
@@ -313,16 +303,7 @@ class KernelRidgeCV(RidgeUncertainty, MultiOutputMixin, RegressorMixin, BaseEsti
 
     alphas: ArrayLike | None = None
     _: KW_ONLY
-    kernel: KernelLike = "rbf"
-    gamma: float | str | None = None
-    degree: float = 3
-    coef0: float = 1
-    kernel_params: dict[str, Any] | None = None
     lengthscales: ArrayLike | str | None = "auto"
-    fit_intercept: bool = False
-    centres: int | AnyChoice | None = None
-    random_state: Seed = None
-    device: Any = None
     validation_fraction: float | None = None
 
     @with_callbacks
@@ -337,27 +318,26 @@ class KernelRidgeCV(RidgeUncertainty, MultiOutputMixin, RegressorMixin, BaseEsti
         rule = None if self.validation_fraction is None else held_out_rule(self)
         centres = self._centres(base, X, len(kernels), float(alphas.min()))
 
-        def path_of(kernel: Kernel) -> PathOfRidges:
+        def path_of(kernel: Kernel) -> tuple[Formulation, PathOfRidges]:
+            posed = self._posed_on(kernel, X, centres)
+            ridge = float(alphas.min()) / total
+            problem = posed.problem(y, Squared(), ridge, weights, self.fit_intercept)
             if rule is not None:
-                posed = self._posed_on(kernel, X, centres)
-                ridge = float(alphas.min()) / total
-                problem = posed.problem(y, Squared(), ridge, weights, self.fit_intercept)
-                return HeldOutPath(problem, rule)
-            if centres is None:
-                return self._path(kernel, X, y, weights)
-            (targets,) = hosted(y)
-            points, constant = kernel.points(X), bool(self.fit_intercept)
-            return CentresPath(kernel, points, centres, targets, weights, constant)
+                return posed, HeldOutPath(problem, rule)
+            if centres is not None:
+                return posed, CentresPath(problem)
+            constant = self.fit_intercept
+            return posed, SpectralPath.of(
+                posed.operator, y, weights, fit_intercept=constant, allow_indefinite=True
+            )
 
         at_once = 1  # products of solvers take all threads by themselves
         if rule is None and self._training_points(base, X).machine.uses_numpy:
             at_once = _side_by_side(len(y) if centres is None else len(centres), len(kernels))
-        errors, path = _searched(kernels, path_of, alphas / total, task, at_once)
+        errors, posed, path = _searched(kernels, path_of, alphas / total, task, at_once)
         row, column = np.unravel_index(np.nanargmin(errors), errors.shape)
-        solution = path.solution(float(alphas[column]) / total)
-        points = self._training_points(kernels[row], X) if centres is None else centres
-        posed = Formulation(kernels[row], path.gram, points, None, on_all_points=centres is None)
         ridge = float(alphas[column]) / total
+        solution = path.solution(ridge)
         problem = posed.problem(y, Squared(), ridge, weights, self.fit_intercept)
         fitted = posed.attributes(X, solution.coefficients, solution.intercept, [problem])
         choice = {
@@ -483,12 +463,6 @@ class KernelRidgeCV(RidgeUncertainty, MultiOutputMixin, RegressorMixin, BaseEsti
             chosen = drawn(min(int(chosen), n), kernel, points, self.random_state)
         return cast(Any, chosen).choose(kernel, points).points
 
-    def _path(self, kernel: Kernel, X: Any, y: Any, weights: Any) -> SpectralPath:
-        gram = with_stored_pairs(Gram(kernel, self._training_points(kernel, X)))
-        return SpectralPath.of(
-            gram, y, weights, fit_intercept=self.fit_intercept, allow_indefinite=True
-        )
-
     def _candidate_alphas(self) -> np.ndarray:
         alphas = np.logspace(-8, 2, 31) if self.alphas is None else np.atleast_1d(self.alphas)
         alphas = np.asarray(alphas, np.float64)
@@ -534,34 +508,37 @@ def _nominal_seconds(rows: int, centres: int, kernels: int) -> float:
 
 def _searched(
     kernels: Sequence[Kernel],
-    path_of: Callable[[Kernel], PathOfRidges],
+    path_of: Callable[[Kernel], tuple[Formulation, PathOfRidges]],
     ridges: np.ndarray,
     task: FitTask,
     at_once: int,
-) -> tuple[np.ndarray, PathOfRidges]:
-    """Errors of all kernels and ridges λ, and the path of the best kernel.
+) -> tuple[np.ndarray, Formulation, PathOfRidges]:
+    """Errors of all kernels and ridges λ, and the formulation and path of the best kernel.
 
     Kernels that are not reached, because a callback ended the fit, have NaN.
     """
 
-    def judged(kernel: Kernel) -> tuple[PathOfRidges, np.ndarray]:
-        path = path_of(kernel)
+    def judged(kernel: Kernel) -> tuple[Formulation, PathOfRidges, np.ndarray]:
+        posed, path = path_of(kernel)
         if isinstance(path, HeldOutPath):
-            return path, path.errors(ridges.tolist(), keep=len(kernels) == 1)
-        return path, hosted(path.leave_one_out_errors(ridges.tolist()))[0].mean(axis=1)
+            return posed, path, path.errors(ridges.tolist(), keep=len(kernels) == 1)
+        left_out = as_numpy(path.leave_one_out_errors(ridges.tolist()))
+        return posed, path, left_out.mean(axis=1)
 
     errors = np.full((len(kernels), len(ridges)), np.nan)
     best, least = None, math.inf
     for start, stop in spans(len(kernels), at_once):
-        for row, (path, found) in enumerate(side_by_side(judged, kernels[start:stop]), start):
+        for row, (posed, path, found) in enumerate(
+            side_by_side(judged, kernels[start:stop]), start
+        ):
             part, errors[row] = task.part("lengthscale"), found
             if not np.isfinite(found).any():
                 raise ValueError(
                     "leave-one-out with an intercept needs two samples or more; got n_samples = 1."
                 )
             if best is None or np.nanmin(found) < least:
-                best, least = path, np.nanmin(found)
+                best, least = (posed, path), np.nanmin(found)
             if part.end():
-                return errors, best
+                return errors, *best
     assert best is not None
-    return errors, best
+    return errors, *best

@@ -14,10 +14,8 @@ from typing import Any
 import numpy as np
 
 from mercer import linalg
-from mercer.kernels.base import Kernel
-from mercer.losses import Squared
-from mercer.operators import Gram, cross_gram
-from mercer.points import PointSet
+from mercer.arrays import as_numpy
+from mercer.operators import Gram
 from mercer.runtime.budget import memory_budget
 from mercer.runtime.threads import spans, thread_count
 from mercer.solvers.automatic import Rates
@@ -48,41 +46,30 @@ class CentresPath:
 
     Parameters
     ----------
-    kernel, points, centres : Kernel, PointSet, PointSet
-    y : array of shape (n,) or (n, outputs)
-    weights : array or None
-    fit_intercept : bool
+    problem : Problem
+        With the square loss, on centres; its own λ is not used.
     """
 
-    def __init__(
-        self,
-        kernel: Kernel,
-        points: PointSet,
-        centres: PointSet,
-        y: np.ndarray,
-        weights: np.ndarray | None,
-        fit_intercept: bool,
-    ) -> None:
-        self.kernel, self.points, self.centres = kernel, points, centres
-        self.y, self.weights, self.fit_intercept = y, weights, fit_intercept
-        self.shares = np.ones(len(y)) if weights is None else np.asarray(weights, np.float64)
-        self.total = float(self.shares.sum())
-        matrix = np.asarray(Gram(kernel, centres).astype(np.float64).dense())
+    def __init__(self, problem: Problem) -> None:
+        self.asked = problem
+        self.weights = as_numpy(problem.sample_weights)
+        self.total = float(self.weights.sum())
+        matrix = as_numpy(problem.penalty_operator.dense())
         jitter = JITTER * float(np.abs(matrix.diagonal()).mean())
         self.factor = linalg.cholesky(matrix, jitter=jitter, overwrite=True)
         self._moments()
 
     def _blocks(self) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
         """Rows of K_nM, targets and weights, some at a time."""
-        columns = np.asarray(self.y, np.float64).reshape(len(self.shares), -1)
-        fitting = memory_budget() // (2 * thread_count() * COPIES * 8 * len(self.centres))
-        for start, stop in spans(len(self.points), max(64, min(BLOCK, fitting))):
-            part = Gram(self.kernel, self.points.slice(start, stop), self.centres)
+        cross, columns = self.asked.operator, as_numpy(self.asked.y_columns)
+        fitting = memory_budget() // (2 * thread_count() * COPIES * 8 * cross.shape[1])
+        for start, stop in spans(cross.shape[0], max(64, min(BLOCK, fitting))):
+            part = Gram(cross.kernel, cross.x.slice(start, stop), cross.y)
             block = np.asarray(part.astype(np.float64).dense())
-            yield block, columns[start:stop], self.shares[start:stop]
+            yield block, columns[start:stop], self.weights[start:stop]
 
     def _moments(self) -> None:
-        size, outputs = len(self.centres), int(np.size(self.y) // len(self.shares))
+        size, outputs = self.asked.size, self.asked.outputs
         gram, cross = np.zeros((size, size)), np.zeros((size, outputs))
         mean, level = np.zeros(size), np.zeros(outputs)
         features = np.asarray(self.factor.other_half_solve(np.eye(size)))  # k(C, x) ↦ z(x)
@@ -94,7 +81,7 @@ class CentresPath:
             z *= np.sqrt(w)[:, None]
             gram += z.T @ z
         self.mean, self.level = mean / self.total, level / self.total
-        if self.fit_intercept:
+        if self.asked.fit_intercept:
             gram -= self.total * np.outer(self.mean, self.mean)
             cross -= self.total * np.outer(self.mean, self.level)
         else:
@@ -110,7 +97,7 @@ class CentresPath:
         inverses = 1.0 / (self.values[:, None] + ridges)
         coefficients = inverses[:, :, None] * self.cross[:, None, :]
         total = np.zeros((len(ridges), self.cross.shape[1]))
-        own = 1.0 / self.total if self.fit_intercept else 0.0
+        own = 1.0 / self.total if self.asked.fit_intercept else 0.0
         for block, y, w in self._blocks():
             t = block @ self.lifts - self.mean
             leverage = w[:, None] * (own + t**2 @ inverses)
@@ -136,21 +123,9 @@ class CentresPath:
         each = 2.0 * rates.value_seconds + products / rates.multiply_adds["float64"]
         return rows * size * each + EIGEN_SECONDS * float(size) ** 3 / threads
 
-    def problem(self, regularization: float) -> Problem:
-        """The problem of one λ."""
-        cross = cross_gram(self.kernel, self.points, self.centres)
-        return Problem.on_centres(
-            cross, self.y, Squared(), regularization, self.weights, self.fit_intercept
-        )
-
     def solution(self, regularization: float) -> Solution:
-        """Its solution."""
-        return Newton().solve(self.problem(regularization))
-
-    @property
-    def gram(self) -> Any:
-        """K_nM."""
-        return cross_gram(self.kernel, self.points, self.centres)
+        """The minimiser for one λ."""
+        return Newton().solve(replace(self.asked, regularization=regularization))
 
 
 class HeldOutPath:
@@ -172,11 +147,6 @@ class HeldOutPath:
         self.asked, self.rule = problem, rule
         self.starts: dict[float, Solution] = {}
         self.shared: RidgesOnCentres | None = None
-
-    @property
-    def gram(self) -> Any:
-        """K, or K_nM."""
-        return self.asked.operator
 
     def errors(self, regularizations: Sequence[float], keep: bool = True) -> np.ndarray:
         """The mean square that held-out rows are missed by, for each λ, pooled over outputs.
