@@ -25,7 +25,7 @@ from mercer.kernels.laws.operations import (
     of_product,
     of_sum,
 )
-from mercer.kernels.normalisation import mixed
+from mercer.kernels.normalisation import mixed, normalised
 from mercer.points import PointSet, VectorPoints
 
 
@@ -373,9 +373,9 @@ class Normalised(Wrapped):
     kernel: Kernel
 
     def expression(self) -> Expression | None:
-        return self.kernel.normalised_expression()
-
-    normalised_expression = expression
+        """On a log scale where k might overflow; None where k(x, x) has no expression."""
+        inner = self.kernel.expression()
+        return inner if inner is None or isinstance(self.kernel, Normalised) else normalised(inner)
 
     def facts(self, dimension: int | None = None) -> Facts:
         return of_normalised(self, self.kernel.facts(dimension))

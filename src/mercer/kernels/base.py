@@ -18,7 +18,6 @@ from mercer.evaluation.expression import Expression, numbers_of
 from mercer.functions import Coreset, RKHSFunction, coreset, mean_embedding
 from mercer.kernels.facts import Facts
 from mercer.kernels.laws import Check, check
-from mercer.kernels.normalisation import normalised
 from mercer.operators import Gram
 from mercer.points import Column, PointSet, VectorPoints, as_vectors, is_frame, is_point_set
 from mercer.runtime.budget import Memory
@@ -63,11 +62,6 @@ class Kernel(Value):
     def expression(self) -> Expression | None:
         """The value as an expression over the numbers of a pair; None if there is none."""
         return None
-
-    def normalised_expression(self) -> Expression | None:
-        """k(x, y)/√(k(x, x) k(y, y)) as an expression; on a log scale where k might overflow."""
-        inner = self.expression()
-        return None if inner is None else normalised(inner)
 
     def block(self, x: PointSet, y: PointSet) -> np.ndarray:
         """All values k(x_i, y_j), stored."""

@@ -30,6 +30,7 @@ class FeatureRows:
         """φ_u(x_i) = Σ weights of the hashes u of object i, 1 each where no weights are given."""
         from mercer.structured.compiled.sparse import merged, numbered
 
+        # np.unique and sum_duplicates, which sort, take 1.2 to 3.6 times as long
         keys, columns = np.empty(len(hashes), np.uint64), np.empty(len(hashes), np.int64)
         keys = keys[: numbered(hashes, keys, columns)]
         order = np.argsort(keys)

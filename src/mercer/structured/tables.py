@@ -304,9 +304,6 @@ class Table(OnImages):
     def expression(self) -> Expression | None:
         return self.kernel.expression()
 
-    def normalised_expression(self) -> Expression | None:
-        return self.kernel.normalised_expression()
-
     def _image(self, points: Any) -> Any:
         return points
 
