@@ -64,6 +64,15 @@ def problem(loss=None, y=None, ridge=0.01, dtype=np.float64, **options):
     return Problem(KERNEL.gram(X.astype(dtype)), y, loss, ridge, **options)
 
 
+def test_an_objective_that_overflows_ends_at_the_iterate_before():
+    task = problem(y=1e160 * CURVE)  # its square is no number
+    with np.errstate(over="ignore", invalid="ignore"):
+        solution = KernelGradientDescent(5).solve(task)
+    assert not solution.coefficients.any()
+    assert "not finite" in str(solution.status)
+    assert not solution.status.converged
+
+
 def independent_gradient_norm(slope, alpha, ridge, weights=None, intercept=False):
     """√(gᵀKg) from a dense K and a slope that was written out here."""
     alpha = np.asarray(alpha, float).reshape(40, -1)
