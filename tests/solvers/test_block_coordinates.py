@@ -10,7 +10,8 @@ import pytest
 from mercer import KernelRidge
 from mercer.kernels import Gaussian, Matern, Polynomial
 from mercer.losses import Logistic, Squared
-from mercer.solvers import BlockCoordinateDescent, Direct, HeldOut, Problem, block_coordinates
+from mercer.solvers import BlockCoordinateDescent, Direct, HeldOut, Problem
+from mercer.solvers import block_coordinates as module
 from mercer.solvers.optimality import ridge_residual
 
 N = 300
@@ -59,12 +60,12 @@ def test_outputs_weights_and_an_intercept(weights, intercept):
         assert not solution.coefficients[weights == 0].any()
 
 
-def test_float32_is_corrected_in_float64_where_it_cannot_tell_more(monkeypatch):
+def test_float32_is_corrected_in_float64_where_it_cannot_tell_more():
     problem = Problem(KERNEL.gram(X), Y[:, 0], Squared(), 1e-4)
-    monkeypatch.setattr(block_coordinates, "MIXED_SIZE", 1)
-    rough = replace(SOLVER, tolerance=1e-3).solve(problem)
+    mixed = replace(SOLVER, tuning=module.Tuning(mixed_size=1))
+    rough = replace(mixed, tolerance=1e-3).solve(problem)
     assert "the last in float32" in str(rough.status)
-    fine = SOLVER.solve(problem)
+    fine = mixed.solve(problem)
     assert "the last in float64" in str(fine.status)
     assert residual(problem, fine) <= 1e-8 < residual(problem, rough) <= 1e-3
     single = Problem(KERNEL.gram(X.astype(np.float32)), Y[:, 0], Squared(), 1e-3)
@@ -73,7 +74,7 @@ def test_float32_is_corrected_in_float64_where_it_cannot_tell_more(monkeypatch):
     assert solution.status.converged
     assert solution.gap <= 1e-4
     huge = Problem(Polynomial(3).gram(1e15 * X[:9]), Y[:9, 0], Squared(), 1.0)  # no float32
-    assert np.isfinite(replace(SOLVER, iterations=1).solve(huge).coefficients).all()
+    assert np.isfinite(replace(mixed, iterations=1).solve(huge).coefficients).all()
 
 
 def test_the_same_seed_gives_the_same_answer():
@@ -123,8 +124,8 @@ def test_no_product_with_all_rows_is_computed_and_the_sample_tells_the_residual(
     monkeypatch.setattr(
         Gram, "__matmul__", lambda self, v: heights.append(self.shape[0]) or multiply(self, v)
     )
-    monkeypatch.setattr(block_coordinates, "SAMPLE", 40)
-    solution = BlockCoordinateDescent(1e-4, 75, iterations=5).solve(problem)
+    tuning = module.Tuning(sample=40)
+    solution = BlockCoordinateDescent(1e-4, 75, tuning=tuning, iterations=5).solve(problem)
     assert max(heights) <= 75
     assert "in float64 on 60 rows" in str(solution.status)
     monkeypatch.undo()

@@ -34,7 +34,6 @@ from mercer.solvers import (
     SubgradientDescent,
     duality_gap,
     gradient_norm,
-    stochastic,
 )
 from mercer.solvers.krylov import largest_eigenvalue
 from mercer.solvers.schedules import (
@@ -46,6 +45,7 @@ from mercer.solvers.schedules import (
     subgradient_bound,
     weighted_average_bound,
 )
+from mercer.solvers.stochastic import Tuning
 
 RNG = np.random.default_rng(7)
 X = RNG.uniform(-1.0, 1.0, (40, 2))
@@ -62,6 +62,15 @@ def problem(loss=None, y=None, ridge=0.01, dtype=np.float64, **options):
     if y is None:
         y = LABELS if loss.is_classification else CURVE
     return Problem(KERNEL.gram(X.astype(dtype)), y, loss, ridge, **options)
+
+
+def test_an_objective_that_overflows_ends_at_the_iterate_before():
+    task = problem(y=1e160 * CURVE)  # its square is no number
+    with np.errstate(over="ignore", invalid="ignore"):
+        solution = KernelGradientDescent(5).solve(task)
+    assert not solution.coefficients.any()
+    assert "not finite" in str(solution.status)
+    assert not solution.status.converged
 
 
 def independent_gradient_norm(slope, alpha, ridge, weights=None, intercept=False):
@@ -603,11 +612,11 @@ def simulate(task, solver, seed, order):
 @pytest.mark.parametrize("loss", [Hinge(), Logistic(), Huber(0.3)])
 @pytest.mark.parametrize("batch_size", [1, 7, 64])
 @pytest.mark.parametrize("weights", [None, WEIGHTS])
-def test_the_stochastic_recursion(loss, batch_size, weights, monkeypatch):
-    monkeypatch.setattr(stochastic, "BLOCK", 16)  # several blocks a pass
+def test_the_stochastic_recursion(loss, batch_size, weights):
+    several = Tuning(block=16)  # blocks a pass
     task = problem(loss, ridge=0.1, weights=weights)
     solver = StochasticFunctionalGradient(
-        3, InverseTime(5.0, 2.0), batch_size, Average(1.0), random_state=11
+        3, InverseTime(5.0, 2.0), batch_size, Average(1.0), random_state=11, tuning=several
     )
     known = np.flatnonzero(np.ones(40) if weights is None else weights)
 
@@ -617,7 +626,7 @@ def test_the_stochastic_recursion(loss, batch_size, weights, monkeypatch):
     average, last = simulate(task, solver, 11, order)
     np.testing.assert_allclose(solver.solve(task).coefficients, average, rtol=1e-9, atol=1e-13)
     plain = StochasticFunctionalGradient(
-        3, InverseTime(5.0, 2.0), batch_size, averaging=None, random_state=11
+        3, InverseTime(5.0, 2.0), batch_size, averaging=None, random_state=11, tuning=several
     )
     np.testing.assert_allclose(plain.solve(task).coefficients, last, rtol=1e-9, atol=1e-13)
 
@@ -632,12 +641,14 @@ def test_the_stochastic_recursion_in_several_outputs():
 
 @pytest.mark.parametrize("batch_size", [1, 7, 64])
 @pytest.mark.parametrize("outputs", [False, True])
-def test_steps_on_explicit_features_are_the_same_steps(outputs, batch_size, monkeypatch):
+def test_steps_on_explicit_features_are_the_same_steps(outputs, batch_size):
     """w = Σ α_i φ(x_i) all along, so that no kernel value is needed for a step."""
-    monkeypatch.setattr(stochastic, "FEATURE_BLOCK", 16)
+    several = Tuning(feature_block=16)
     y = np.stack([CURVE, -CURVE], axis=1) if outputs else CURVE
     task = Problem(Polynomial(2, bias=0.5).gram(X), y, Huber(0.3), 0.1, WEIGHTS)
-    solver = StochasticFunctionalGradient(3, InverseTime(1.0, 5.0), batch_size, random_state=3)
+    solver = StochasticFunctionalGradient(
+        3, InverseTime(1.0, 5.0), batch_size, random_state=3, tuning=several
+    )
     dual = replace(solver, primal=False).solve(task)
     before = task.gram.evaluations
     primal = replace(solver, primal=True).solve(task)

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from mercer.kernels import Gaussian
+from mercer.features import RandomFourierFeatures
+from mercer.kernels import Gaussian, Linear
 from mercer.losses import Logistic, Squared
 from mercer.solvers import (
     BlockCoordinateDescent,
@@ -22,10 +23,11 @@ from mercer.solvers import (
     Problem,
     SparseExpansion,
     Splitting,
+    StochasticFunctionalGradient,
     SubgradientDescent,
 )
 from mercer.solvers.driver import Progress, State, drive, restore, save
-from mercer.solvers.schedules import Constant
+from mercer.solvers.schedules import Constant, InverseSquareRoot, InverseTime
 from mercer.solvers.solution import Solution, Status
 
 KERNEL = Gaussian(0.7)
@@ -158,6 +160,33 @@ def test_solvers_go_on_from_their_checkpoints(name, tmp_path):
     assert resumed.status.converged
     assert resumed.objective == pytest.approx(whole.objective, rel=1e-8)
     assert len(resumed.history["seconds"]) > 3
+
+
+@pytest.mark.parametrize(
+    "solver",
+    [
+        KernelGradientDescent(9),
+        SubgradientDescent(9, InverseSquareRoot(1.0)),
+        SubgradientDescent(9, InverseSquareRoot(1.0), averaging=None),
+        StochasticFunctionalGradient(5, InverseTime(5.0, 60.0), 7, random_state=3),
+        StochasticFunctionalGradient(5, Constant(0.05), primal=True, random_state=3),
+        MiniBatch(2, Constant(0.5), 50),
+        DoublyStochastic(9, Constant(0.3)),
+    ],
+)
+def test_descents_go_on_as_if_they_had_not_been_stopped(solver, tmp_path):
+    problem, path = Problem(Linear().gram(X), Y, Squared(), 1e-2), tmp_path / "run.npz"
+    if isinstance(solver, MiniBatch):
+        features = RandomFourierFeatures(n_components=20, random_state=0).fit(X)
+        problem = Problem.on_features(features, X, Y, Squared(), 1e-2)
+    if isinstance(solver, DoublyStochastic):
+        problem = replace(problem, operator=KERNEL.gram(X))
+    cut = replace(solver, checkpoint=path, callback=lambda i, p: i == 3).solve(problem)
+    whole, resumed = solver.solve(problem), solver.solve(problem, resume=path)
+    np.testing.assert_allclose(resumed.coefficients, whole.coefficients, rtol=1e-9, atol=1e-12)
+    for name, record in whole.history.items():
+        assert len(resumed.history[name]) == len(record) > len(cut.history[name])
+        assert name == "seconds" or resumed.history[name] == pytest.approx(record, rel=1e-9)
 
 
 @pytest.mark.parametrize("name", ["centres", "kinks"])

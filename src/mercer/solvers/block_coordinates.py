@@ -25,17 +25,20 @@ from mercer.solvers.problem import Problem
 from mercer.solvers.ridge_system import RidgeSystem
 from mercer.solvers.solution import Solution, Status, plain_intercept
 
-BLOCKS = (
-    256  # of a pass, where rows are many; a block has no fewer than make the machine busy. With
-)
-# a factor of the same rank small blocks gain more in a pass, as less of them is missed
-RANK_SHARE = 0.1  # of the time of a gradient that the factor of a block may take
-POWER_STEPS = 10  # of the power method, for the largest eigenvalue that the factor misses,
-DAMPING_MARGIN = 1.2  # times that eigenvalue, which it finds from below
-MIXED_SIZE = 2000  # rows from which products in float32 are faster
-SAMPLE = 1024  # rows on which residual and rounding are looked at after a pass
-ROUNDING = 0.3  # of the residual, which rounding of products in float32 may have
-MARGIN = 0.9  # of the tolerance, at which it is worth while to certify: the sample is small
+
+@dataclass(frozen=True)
+class Tuning:
+    """Numbers of block coordinate descent."""
+
+    blocks: int = 256  # of a pass, where rows are many; a block has no fewer than make the machine
+    # busy. With a factor of the same rank small blocks gain more in a pass, as less is missed
+    rank_share: float = 0.1  # of the time of a gradient that the factor of a block may take
+    power_steps: int = 10  # of the power method, for the largest eigenvalue that the factor misses
+    damping_margin: float = 1.2  # times that eigenvalue, which the power method finds from below
+    mixed_size: int = 2000  # rows from which products in float32 are faster
+    sample: int = 1024  # rows on which residual and rounding are looked at after a pass
+    rounding: float = 0.3  # of the residual, which rounding of products in float32 may have
+    margin: float = 0.9  # of the tolerance, to certify the residual: the sample is small
 
 
 @dataclass(eq=False)
@@ -86,6 +89,7 @@ class BlockCoordinateDescent(Iterative):
         Hold rows out, and return the iterate that predicts them best.
     checkpoint : path, optional
         Where the iterate is stored after each pass; `solve(problem, resume=path)` goes on.
+    tuning : Tuning
 
     References
     ----------
@@ -120,6 +124,7 @@ class BlockCoordinateDescent(Iterative):
     callback: Callback | None = field(default=None, compare=False)
     stopping: HeldOut | None = None
     checkpoint: Any = None
+    tuning: Tuning = field(default=Tuning(), repr=False)
 
     def goal(self, gram: Gram) -> float:
         """The relative residual to reach."""
@@ -156,11 +161,11 @@ class BlockCoordinateDescent(Iterative):
         system, goal = state.work, self.goal(state.work.gram)
         size, noise = system.sampled(state.x, state.dtype)
         state.record(residual=size)
-        if size <= MARGIN * goal:
+        if size <= self.tuning.margin * goal:
             *_, residual = self._certified(state, system.problem)
             if residual.claimed <= goal:
                 state.finished = "the tolerance is reached"
-        if state.dtype == "float32" and noise > ROUNDING * size:
+        if state.dtype == "float32" and noise > self.tuning.rounding * size:
             state.dtype = "float64"
 
     # ---- the answer ------------------------------------------------------------------------------
@@ -205,15 +210,15 @@ class Blocks(RidgeSystem):
 
     def __init__(self, solver: BlockCoordinateDescent, problem: Problem) -> None:
         super().__init__(type(solver), problem)
-        self.solver = solver
+        self.solver, self.tuning = solver, solver.tuning
         self.active = np.flatnonzero(as_numpy(problem.sample_weights))
         rows = len(self.active)
-        size = solver.block_size or max(self.gram.machine.probe, rows // BLOCKS)
+        size = solver.block_size or max(self.gram.machine.probe, rows // self.tuning.blocks)
         self.count = -(-rows // min(size, rows))  # blocks of a pass
         self.block_rows = -(-rows // self.count)
         # columns whose factor takes little time beside a gradient, and fits
         gram, rows = self.gram, self.problem.rows
-        factor = RANK_SHARE * rows * value_cost(gram, np.float32)
+        factor = self.tuning.rank_share * rows * value_cost(gram, np.float32)
         most = most_columns(self.block_rows, 8, column_memory(gram), gram.machine)
         paying = max(1, min(most, int(math.sqrt(factor))))
         self.rank = min(self.block_rows, solver.rank or paying)
@@ -221,7 +226,7 @@ class Blocks(RidgeSystem):
     @property
     def first_dtype(self) -> str:
         """float32 where that is quicker and holds the values of K."""
-        single = self.precision == "float32" or self.problem.rows >= MIXED_SIZE
+        single = self.precision == "float32" or self.problem.rows >= self.tuning.mixed_size
         return "float32" if single and math.isfinite(self.rounding(64)) else "float64"
 
     def drawn(self, number: int) -> list[np.ndarray]:
@@ -274,7 +279,7 @@ class Blocks(RidgeSystem):
 
     def sampled(self, x: Array, dtype: str) -> tuple[float, float]:
         """The relative residual in float64 on some rows, and what another precision adds to it."""
-        rows = random_rows(self.problem.rows, SAMPLE, 1)
+        rows = random_rows(self.problem.rows, self.tuning.sample, 1)
         places, points = beside(rows, x), self.gram.x.take(rows)
         exact = self.gradient(x, places, points, "float64")
         noise = 0.0 * exact
@@ -311,9 +316,9 @@ class Block:
 
     def _missed(self, random: np.random.Generator) -> float:
         """η: the power method, with a margin."""
-        system = self.system
+        system, tuning = self.system, self.system.tuning
         v, size = system.problem.array(random.standard_normal((len(self.roots), 1))), 0.0
-        for _ in range(POWER_STEPS):
+        for _ in range(tuning.power_steps):
             v = v / system.xp.linalg.vector_norm(v)
             image = self.own @ to_precision(self.roots * v, self.own.dtype)
             known = self.columns.combinations(self.columns.products(v))
@@ -321,4 +326,4 @@ class Block:
             size = float(system.xp.linalg.vector_norm(v))
             if not size:
                 break
-        return DAMPING_MARGIN * size
+        return tuning.damping_margin * size

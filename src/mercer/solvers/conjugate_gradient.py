@@ -31,16 +31,23 @@ from mercer.solvers.problem import Problem, require_square_loss, require_squared
 from mercer.solvers.ridge_system import RidgeSystem
 from mercer.solvers.solution import Solution, Status, plain_intercept
 
-MIXED_SIZE = 2000  # points from which products in float32 with refinement are faster
-PRODUCT_ROUNDING = 0.02  # of ρ, which rounding of products in float32 may have: a correction then
-# gains a factor of about 50 before rounding stops it
-COLUMN_ROUNDING = 0.1  # the same for columns of the preconditioner, which need not be exact
-WORKABLE = 0.3  # either, where float32 was asked for: a correction still gains a factor of 3
-SAMPLE = 256  # rows on which rounding is measured
-REFINEMENTS = 12  # corrections at most; three are usual
-STALLED = 0.5  # of the residual: a correction that leaves more gains nothing
-MARGIN = 0.7  # of the tolerance, for the recursion: the true residual is a little larger
-PRECONDITIONER_SHARE = 1 / 3  # of a time limit that making the preconditioner may take
+
+@dataclass(frozen=True)
+class Tuning:
+    """Numbers of conjugate gradients for ridge regression."""
+
+    mixed_size: int = 2000  # points from which products in float32 with refinement are faster
+    product_rounding: float = 0.02  # of ρ, which rounding of products in float32 may have: then a
+    # correction gains a factor of about 50 before rounding stops it
+    column_rounding: float = 0.1  # the same for columns of the preconditioner: they may be inexact
+    workable: float = 0.3  # either, where float32 was asked for: a correction gains a factor of 3
+    sample: int = 256  # rows on which rounding is measured
+    refinements: int = 12  # corrections at most; three are usual
+    stalled: float = 0.5  # of the residual: a correction that leaves more gains nothing
+    margin: float = 0.7  # of the tolerance, for the recursion: the true residual is a little larger
+    preconditioner_share: float = 1 / 3  # of a time limit, for making the preconditioner
+
+
 TOLERANCES = {"float64": 1e-6, "float32": 1e-4, "float32 on a card": 1e-3}
 
 
@@ -115,6 +122,7 @@ class ConjugateGradient(Iterative):
         Hold rows out, and return the iterate that predicts them best.
     checkpoint : path, optional
         Where the iterate is stored after each iteration; `solve(problem, resume=path)` goes on.
+    tuning : Tuning
 
     References
     ----------
@@ -146,6 +154,7 @@ class ConjugateGradient(Iterative):
     callback: Callback | None = field(default=None, compare=False)
     stopping: HeldOut | None = None
     checkpoint: Any = None
+    tuning: Tuning = field(default=Tuning(), repr=False)
 
     def goal(self, gram: Gram) -> float:
         """The relative residual to reach."""
@@ -155,7 +164,7 @@ class ConjugateGradient(Iterative):
         """Whether float32 is used where rounding allows it."""
         if self.mixed is not None:
             return self.mixed
-        return bool(gram.dtype == np.float32) or gram.shape[0] >= MIXED_SIZE
+        return bool(gram.dtype == np.float32) or gram.shape[0] >= self.tuning.mixed_size
 
     # ---- the preconditioner ----------------------------------------------------------------------
 
@@ -166,10 +175,10 @@ class ConjugateGradient(Iterative):
         after the time `until`.
         """
         problem, gram, n = system.problem, system.gram, system.problem.rows
-        dtype = np.dtype(self._precision(system, COLUMN_ROUNDING))
+        dtype = np.dtype(self._precision(system, self.tuning.column_rounding))
         most = most_columns(n, dtype.itemsize, column_memory(gram), gram.machine)
         most = min(n, self.rank or most)
-        entry = value_cost(gram, self._precision(system, PRODUCT_ROUNDING))
+        entry = value_cost(gram, self._precision(system, self.tuning.product_rounding))
         budget = RankBudget(system.ridge, self.goal(gram), n, math.inf if self.rank else entry)
         kernel: Any = gram.kernel
         if problem.polynomials is not None:
@@ -191,8 +200,8 @@ class ConjugateGradient(Iterative):
         """float32 where it is used, and K in float32 is off by no more than this share of ρ."""
         if not self.mixes(system.gram):
             return "float64"
-        allowed = WORKABLE if self.mixed else share
-        rounding = system.rounding(SAMPLE)
+        allowed = self.tuning.workable if self.mixed else share
+        rounding = system.rounding(self.tuning.sample)
         return "float32" if rounding <= allowed * system.ridge else "float64"
 
     def shared(self, problem: Problem) -> SharedColumns:
@@ -213,14 +222,14 @@ class ConjugateGradient(Iterative):
     ) -> RidgeState:
         system = self._system(problem)
         if shared is None:
-            limit = PRECONDITIONER_SHARE * (self.time_limit or math.inf)
+            limit = self.tuning.preconditioner_share * (self.time_limit or math.inf)
             columns = self.columns(system, time.perf_counter() + limit)
             system.preconditioner = columns.preconditioner(system.ridge, overwrite=True)
         else:
             system.preconditioner = shared.columns.preconditioner(system.ridge)
             system.shared = shared
         x = system.started(start) if shared is None or shared.x is None else shared.x
-        dtype = self._precision(system, PRODUCT_ROUNDING)
+        dtype = self._precision(system, self.tuning.product_rounding)
         state = RidgeState(work=system, x=x, correction=0.0 * x, dtype=dtype)
         state.history |= {"residual": [], "seconds": []}
         self._look(state)
@@ -247,9 +256,9 @@ class ConjugateGradient(Iterative):
         state.singles += state.dtype == "float32"
         left = xp.linalg.vector_norm(step.residual, axis=0)
         state.record(residual=float(xp.max(left * scaled / system.scale)))
-        wanted = MARGIN * self.goal(system.gram) * system.scale / scaled
+        wanted = self.tuning.margin * self.goal(system.gram) * system.scale / scaled
         if state.dtype == "float32":  # no more than products in float32 can tell
-            error = system.rounding(SAMPLE)
+            error = system.rounding(self.tuning.sample)
             wanted = xp.maximum(wanted, error * xp.linalg.vector_norm(step.lifted, axis=0))
         if bool(xp.all(left <= wanted)):
             self._correct(state)
@@ -288,11 +297,11 @@ class ConjugateGradient(Iterative):
             state.x, state.residual = candidate, rest
         if system.size(state.residual) <= goal:
             state.finished = "the tolerance is reached"
-        elif after > STALLED * before and state.dtype == "float64":
+        elif after > self.tuning.stalled * before and state.dtype == "float64":
             state.finished = "rounding"
-        elif after > STALLED * before:
+        elif after > self.tuning.stalled * before:
             state.dtype = "float64"
-        if state.corrections >= REFINEMENTS:
+        if state.corrections >= self.tuning.refinements:
             state.finished = state.finished or "rounding"
 
     # ---- the answer ------------------------------------------------------------------------------

@@ -122,23 +122,30 @@ class DescentState(State):
 
     coefficients: Array = None
     intercept: Array = None
+    values: Array = None
     answer: Array = None
     answer_intercept: Array = None
     total: float = 0.0
     least: float = math.inf
     size: float = 0.0  # of a step
     scale: float = 0.0  # the norm of the gradient at f = 0
-    at: Any = field(default=None, repr=False, metadata=DERIVED)
-    seen: Any = field(default=None, repr=False, metadata=DERIVED)
+    seen: Any = field(default=None, repr=False, metadata=DERIVED)  # of the current element
+    told: Any = field(default=None, repr=False, metadata=DERIVED)  # of that of the last step
+
+    @property
+    def at(self) -> Element:
+        return Element(self.coefficients, self.intercept, self.values)
 
     def arrive(self, at: Element) -> None:
-        self.at, self.coefficients, self.intercept = at, at.coefficients, at.intercept
+        self.coefficients, self.intercept, self.values = at.coefficients, at.intercept, at.values
+        self.seen = None
 
-    def here(self) -> Element:
-        """The current element, made again after a checkpoint."""
-        if self.at is None:
-            self.at = self.work.element(self.coefficients, self.intercept)
-        return self.at
+    def look(self) -> tuple[Progress, Element]:
+        """Progress and gradient where the descent is; again after a checkpoint."""
+        if self.seen is None:
+            gradient = self.work.gradient(self.at)
+            self.seen = self.work.progress(self.at, gradient), gradient
+        return self.seen
 
 
 @dataclass(frozen=True)
@@ -216,8 +223,7 @@ class KernelGradientDescent(Iterative):
         functional = Functional(problem)
         state = DescentState(work=functional, size=self._stable_step(functional))
         state.scale = functional.gradient(functional.element()).norm()
-        state.arrive(functional.element(getattr(start, "coefficients", start)))
-        self._look(state)
+        self._arrive(state, functional.element(getattr(start, "coefficients", start)))
         state.record(seconds=0.0)
         return state
 
@@ -238,34 +244,27 @@ class KernelGradientDescent(Iterative):
             )
         return float(self.step_size)
 
-    def _look(self, state: DescentState) -> None:
-        """The gradient where the descent is, and whether that is where it ends."""
-        at = state.here()
-        gradient, rule = state.work.gradient(at), self.stopping
-        progress = state.work.progress(at, gradient)
+    def _arrive(self, state: DescentState, at: Element) -> None:
+        """Go there, and see whether the descent ends there."""
+        state.arrive(at)
+        (progress, _), rule = state.look(), self.stopping
         norm, risk = progress.gradient_norm, progress.risk
-        state.seen = progress, gradient
         state.record(objective=progress.objective, gradient_norm=norm)
         state.error = norm / state.scale if state.scale else (math.inf if norm else 0.0)
         if isinstance(rule, Discrepancy) and risk <= rule.level:
             state.finished = f"the mean loss {risk:.3g} is down to the level {rule.level:g}"
 
     def step(self, state: DescentState) -> DescentState:
-        if state.seen is None:  # resumed
-            self._look(state)
-        before, gradient = state.here(), state.seen[1]
+        before, (_, gradient) = state.at, state.look()
         state.iteration += 1
-        state.arrive(state.work.stepped(before, state.size, gradient, state.iteration))
-        self._look(state)
-        if not math.isfinite(state.seen[0].objective):
+        self._arrive(state, state.work.stepped(before, state.size, gradient, state.iteration))
+        if not math.isfinite(state.look()[0].objective):
             state.arrive(before)
             state.finished = "the objective is not finite"
         return state
 
     def progress(self, state: DescentState) -> Progress:
-        if state.seen is None:  # resumed at its end
-            self._look(state)
-        return state.seen[0]
+        return state.look()[0]
 
     def solution(self, state: DescentState) -> Solution:
         at, problem = self.progress(state), state.asked
@@ -366,10 +365,10 @@ class SubgradientDescent(Iterative):
         return state
 
     def step(self, state: DescentState) -> DescentState:
-        at, t = state.here(), state.iteration + 1
-        gradient = state.work.gradient(at)
-        state.seen = state.work.progress(at, gradient)
-        if not math.isfinite(state.seen.objective):
+        at, t = state.at, state.iteration + 1
+        state.told, gradient = state.look()
+        objective = state.told.objective
+        if not math.isfinite(objective):
             state.finished = "the objective is not finite"
             return state
         if self.averaging is not None:
@@ -379,16 +378,16 @@ class SubgradientDescent(Iterative):
             state.answer = state.answer + share * (at.coefficients - state.answer)
             moved = at.intercept - state.answer_intercept
             state.answer_intercept = state.answer_intercept + share * moved
-        elif state.seen.objective < state.least:
+        elif objective < state.least:
             state.answer, state.answer_intercept = at.coefficients, at.intercept
-        state.least = min(state.least, state.seen.objective)
-        state.record(objective=state.seen.objective)
+        state.least = min(state.least, objective)
+        state.record(objective=objective)
         state.iteration = t
         state.arrive(state.work.stepped(at, self.schedule.step(t), gradient, t))
         return state
 
     def progress(self, state: DescentState) -> Progress:
-        return state.seen
+        return state.told
 
     def solution(self, state: DescentState) -> Solution:
         taken = state.answer, state.answer_intercept, len(state.history["objective"])

@@ -18,7 +18,7 @@ Quiñonero-Candela and Rasmussen, A unifying view of sparse approximate Gaussian
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import cached_property
 from typing import Any
 
@@ -70,55 +70,24 @@ class Posterior:
     New points are points of the kernel or, for a precomputed matrix, the array K(new, training).
     """
 
-    problem: Problem
-    ridge: float  # ρ = λΣw
     factor: linalg.Factor
+    log_constant = 0.0  # log 1ᵀ(K + ρW⁻¹)⁻¹1, where an intercept is no column of the factor
+    energies: Array  # (y − b)ᵀ(K + ρW⁻¹)⁻¹(y − b) for each output
+    leverages: Array  # the diagonal of the hat matrix, the intercept included
+    leave_one_out_residuals: Array  # ℓ_i, a column for each output; NaN where i has no weight
+    _smoother_rows: Callable[[Any], Array]  # w_i(x), one row for each of a few points x
+    _spread: Callable[[Any, bool], Array]  # v(x), or in full the covariance between points
 
     def __init__(self, problem: Problem) -> None:
         self.problem, self.xp = problem, namespace(problem.y)
         self.weights = problem.sample_weights
-        self.ridge = float(problem.regularization * self.xp.sum(self.weights))
+        self.ridge = float(problem.regularization * self.xp.sum(self.weights))  # ρ = λΣw
         self.counted = self.weights > 0
 
     @property
     def memory(self) -> int:
         """Bytes of the factor."""
         return 8 * int(self.factor.lower.shape[0]) ** 2
-
-    # ---- what the two kinds owe -------------------------------------------------------------
-
-    def _smoother_rows(self, x: Any) -> Array:
-        """w_i(x), one row for each of a few points x."""
-        raise NotImplementedError
-
-    def _variances(self, x: Any) -> Array:
-        raise NotImplementedError
-
-    def covariance(self, x: Any) -> Array:
-        """The covariance of f + b between new points, in units of s²."""
-        raise NotImplementedError
-
-    @cached_property
-    def leave_one_out_residuals(self) -> Array:
-        """ℓ_i = y_i − f₋ᵢ(x_i) − b₋ᵢ, a column for each output; NaN where i has no weight."""
-        raise NotImplementedError
-
-    @cached_property
-    def energies(self) -> Array:
-        """(y − b)ᵀ(K + ρW⁻¹)⁻¹(y − b) for each output."""
-        raise NotImplementedError
-
-    @cached_property
-    def log_determinant(self) -> float:
-        """log det(K + ρW⁻¹) and, with an intercept, + log 1ᵀ(K + ρW⁻¹)⁻¹1."""
-        raise NotImplementedError
-
-    @cached_property
-    def degrees_of_freedom(self) -> float:
-        """The trace of the hat matrix, the intercept included."""
-        raise NotImplementedError
-
-    # ---- what follows -------------------------------------------------------------------------
 
     def smoother_weights(self, x: Any) -> Array:
         """w_i(x) with f(x) + b = Σ_i w_i(x) y_i, one row for each new point."""
@@ -130,10 +99,19 @@ class Posterior:
             raise ValueError("rows that come in blocks have no hat matrix: pass them as one array.")
         return self.smoother_weights(self.problem.operator.x)
 
+    @property
+    def degrees_of_freedom(self) -> float:
+        """The trace of the hat matrix, the intercept included."""
+        return float(self.xp.sum(self.leverages))
+
     def variances(self, x: Any) -> Array:
         """v(x), the variance of f(x) + b in units of s²: the power function squared as ρ → 0."""
-        values = self.xp.concat([self._variances(part) for part in self._parts(x)])
+        values = self.xp.concat([self._spread(part, False) for part in self._parts(x)])
         return self.xp.clip(values, min=0.0)
+
+    def covariance(self, x: Any) -> Array:
+        """The covariance of f + b between new points, in units of s²."""
+        return self._spread(x, True)
 
     def leave_one_out_values(self, x: Any, values: Array, output: int = 0) -> Iterator[Array]:
         """f₋ᵢ(x) + b₋ᵢ for some new points after the other, a column for each i with weight.
@@ -173,31 +151,33 @@ class Posterior:
         terms = self.energies / squares + self.observations * self.xp.log(2.0 * math.pi * squares)
         return -0.5 * (terms + self.log_determinant)
 
+    @cached_property
+    def log_determinant(self) -> float:
+        """log det(K + ρW⁻¹) and, with an intercept, + log 1ᵀ(K + ρW⁻¹)⁻¹1."""
+        weights = self.weights[self.counted]
+        beyond = int(weights.shape[0]) - int(self.factor.lower.shape[0])  # of the factor
+        value = self.factor.log_determinant() + beyond * math.log(self.ridge)
+        return value - float(self.xp.sum(self.xp.log(weights))) + self.log_constant
+
     def _parts(self, x: Any) -> Iterator[Any]:
         """New points, some after the other, so that K(X, x) takes little memory."""
         rows = max(BATCH_NUMBERS // self.problem.operator.shape[1], FEWEST_ROWS)
         for start, stop in spans(len(x), rows) or [(0, 0)]:
             yield x.slice(start, stop) if hasattr(x, "slice") else x[start:stop]
 
-    def _squares(self, columns: Array) -> Array:
-        """The squared lengths of columns."""
-        return self.xp.vecdot(columns, columns, axis=0)
+    def _squares(self, columns: Array, full: bool = False) -> Array:
+        """The squared lengths of columns, or in full their inner products."""
+        return columns.T @ columns if full else self.xp.vecdot(columns, columns, axis=0)
 
-    def _own(self, x: Any) -> Array:
-        """k(x, x)."""
+    def _prior(self, x: Any, full: bool) -> Array:
+        """k(x, x), or in full K(x, x)."""
         if not hasattr(x, "slice"):
             raise ValueError(
                 "a precomputed matrix K(new, training) does not say k(x, x), which a variance "
                 "needs: pass a kernel and points instead."
             )
-        return self.problem.array(
-            Gram(self.problem.operator.kernel, x).astype("float64").diagonal()
-        )
-
-    def _matrix(self, x: Any) -> Array:
-        """K(x, x), stored."""
-        self._own(x)
-        return self.problem.array(Gram(self.problem.operator.kernel, x).astype("float64").dense())
+        gram = Gram(self.problem.operator.kernel, x).astype("float64")
+        return self.problem.array(gram.dense() if full else gram.diagonal())
 
 
 class OnAllPoints(Posterior):
@@ -215,10 +195,17 @@ class OnAllPoints(Posterior):
         self.border: Array | None = None
         if problem.fit_intercept:
             self.border = self.factor.half_solve(self.roots)
+            self.log_constant = math.log(self._size)
 
     def _factor(self) -> linalg.Factor:
-        gram = self.problem.gram
-        _check_memory(gram)
+        gram, n = self.problem.gram, self.problem.rows
+        needed, limit = 16 * n * n, 4 * memory_budget(gram.memory)
+        if gram.machine.uses_numpy and needed > limit:
+            raise ValueError(
+                f"the exact posterior of {n:,} rows takes {in_words(needed)} of memory, and "
+                f"{in_words(limit)} are free. Fit with centres, as KernelRidge(centres=2000), "
+                "whose posterior takes one pass over the rows."
+            )
         matrix = self.problem.array(gram.astype("float64").dense())
         if self.problem.weights is not None:
             matrix = self.roots * matrix * self.roots.T
@@ -237,17 +224,11 @@ class OnAllPoints(Posterior):
             return sides, None
         return sides, 1.0 - (self.border.T @ sides)[0, :]
 
-    def _variances(self, x: Any) -> Array:
-        own = self._own(x)
+    def _spread(self, x: Any, full: bool) -> Array:
+        prior = self._prior(x, full)
         sides, rest = self._sides(x)
-        values = own - self._squares(sides)
-        return values if rest is None else values + rest**2 / self._size
-
-    def covariance(self, x: Any) -> Array:
-        own = self._matrix(x)
-        sides, rest = self._sides(x)
-        values = own - sides.T @ sides
-        return values if rest is None else values + rest[:, None] * rest / self._size
+        values = prior - self._squares(sides, full)
+        return values if rest is None else values + self._squares(rest[None, :], full) / self._size
 
     def _smoother_rows(self, x: Any) -> Array:
         sides, rest = self._sides(x)
@@ -288,16 +269,8 @@ class OnAllPoints(Posterior):
         return self._squares(self._targets)
 
     @cached_property
-    def log_determinant(self) -> float:
-        weights = self.weights[self.counted]
-        missing = self.problem.rows - weights.shape[0]
-        value = self.factor.log_determinant() - missing * math.log(self.ridge)
-        value -= float(self.xp.sum(self.xp.log(weights)))
-        return value if self.border is None else value + math.log(self._size)
-
-    @cached_property
-    def degrees_of_freedom(self) -> float:
-        return float(self.xp.sum(1.0 - self.ridge * self._inverse_diagonal))
+    def leverages(self) -> Array:
+        return 1.0 - self.ridge * self._inverse_diagonal
 
 
 class OnFeatures(Posterior):
@@ -311,9 +284,13 @@ class OnFeatures(Posterior):
     def __init__(self, problem: Problem) -> None:
         super().__init__(problem)
         self.basis = None if problem.on_all_points else Basis(problem)
-        matrix, moments = self._sums()
-        width = matrix.shape[0]
-        penalties = self.ridge * np.ones(width)
+        matrix: Any = 0.0  # ZᵀWZ
+        moments: Any = 0.0  # ZᵀWy
+        for rows, z in self._blocks():
+            weighted = z * self.weights[rows, None]
+            matrix = matrix + weighted.T @ z
+            moments = moments + weighted.T @ problem.y_columns[rows]
+        penalties = self.ridge * np.ones(matrix.shape[0])
         if problem.fit_intercept:
             penalties[-1] = 0.0
         matrix = matrix + self.problem.array(np.diag(penalties))
@@ -347,32 +324,14 @@ class OnFeatures(Posterior):
             for start, stop in spans(gram.shape[0], BATCH_ROWS):
                 yield slice(first + start, first + stop), self._features(gram[start:stop])
 
-    def _sums(self) -> tuple[Array, Array]:
-        """ZᵀWZ and ZᵀWy."""
-        matrix: Any = 0.0
-        moments: Any = 0.0
-        for rows, z in self._blocks():
-            weighted = z * self.weights[rows, None]
-            matrix = matrix + weighted.T @ z
-            moments = moments + weighted.T @ self.problem.y_columns[rows]
-        return matrix, moments
-
-    def _variances(self, x: Any) -> Array:
+    def _spread(self, x: Any, full: bool) -> Array:
         z = self._new(x)
-        unseen: Any = 0.0
-        if self.basis is not None and self.basis.factor is not None:
-            seen = z[:, :-1] if self.problem.fit_intercept else z
-            unseen = self.xp.clip(self._own(x) - self.xp.sum(seen**2, axis=1), min=0.0)
-        return unseen + self.ridge * self._squares(self.factor.half_solve(z.T))
-
-    def covariance(self, x: Any) -> Array:
-        z = self._new(x)
-        sides = self.factor.half_solve(z.T)
-        values = self.ridge * sides.T @ sides
+        values = self.ridge * self._squares(self.factor.half_solve(z.T), full)
         if self.basis is None or self.basis.factor is None:
             return values
         seen = z[:, :-1] if self.problem.fit_intercept else z
-        return values + self._matrix(x) - seen @ seen.T
+        unseen = self._prior(x, full) - self._squares(seen.T, full)
+        return values + (unseen if full else self.xp.clip(unseen, min=0.0))
 
     def _smoother_rows(self, x: Any) -> Array:
         right = self.factor.solve(self._new(x).T)
@@ -400,28 +359,6 @@ class OnFeatures(Posterior):
         errors = self.xp.sum(self.weights[:, None] * gaps**2, axis=0)
         return errors / self.ridge + self.xp.sum(weights**2, axis=0)
 
-    @cached_property
-    def log_determinant(self) -> float:
-        weights = self.weights[self.counted]
-        noise = weights.shape[0] * math.log(self.ridge) - float(self.xp.sum(self.xp.log(weights)))
-        width = self.solved.shape[0]
-        return noise + self.factor.log_determinant() - width * math.log(self.ridge)
-
-    @cached_property
-    def degrees_of_freedom(self) -> float:
-        return float(self.xp.sum(self._fit[1]))
-
-
-def _check_memory(gram: Gram) -> None:
-    """Refuse a factor of n rows that does not fit into memory."""
-    n = gram.shape[0]
-    needed, limit = 16 * n * n, 4 * memory_budget(gram.memory)
-    if gram.machine.uses_numpy and needed > limit:
-        raise ValueError(
-            f"the exact posterior of {n:,} rows takes {in_words(needed)} of memory, and "
-            f"{in_words(limit)} are free. Fit with centres, as KernelRidge(centres=2000), "
-            "whose posterior takes one pass over the rows."
-        )
-
-
-__all__ = ["OnAllPoints", "OnFeatures", "Posterior", "posterior"]
+    @property
+    def leverages(self) -> Array:
+        return self._fit[1]

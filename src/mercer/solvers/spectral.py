@@ -26,7 +26,7 @@ from mercer.operators import Gram
 from mercer.solvers.definiteness import sentence, without_minimum
 from mercer.solvers.filters import Filter, Tikhonov
 from mercer.solvers.optimality import ridge_residual
-from mercer.solvers.problem import Problem
+from mercer.solvers.problem import Problem, over_rows
 from mercer.solvers.ridge_system import RidgeSystem
 from mercer.solvers.solution import Solution, Status
 
@@ -84,13 +84,15 @@ class SpectralPath:
             matrix = problem.array(gram.dense())
         if weights is not None:
             matrix = roots[:, None] * matrix * roots
-        border = None
+        border, witness = None, None
         if problem.null_space is not None:
-            border = Border.of(RidgeSystem(cls, problem), matrix)
+            border = Border(RidgeSystem(cls, problem), matrix)
             values, vectors = border.off_null_space(matrix)
         else:
             values, vectors = linalg.eigen(matrix)
-        if linalg.is_negative(values, matrix, precision(gram.dtype)):
+        if not linalg.is_negative(values, matrix, precision(gram.dtype)):
+            values = namespace(y).clip(values, min=0.0)
+        else:
             witness = as_numpy(roots * vectors[:, 0])
             witness = witness / np.linalg.norm(witness)
             if not allow_indefinite:
@@ -99,9 +101,7 @@ class SpectralPath:
                     f"{sentence(gram, witness)} of this error. Choose a positive definite kernel.",
                     witness,
                 )
-            return cls(gram, y, roots, values, vectors, fit_intercept, witness, border)
-        values = namespace(y).clip(values, min=0.0)
-        return cls(gram, y, roots, values, vectors, fit_intercept, None, border)
+        return cls(gram, y, roots, values, vectors, fit_intercept, witness, border)
 
     @property
     def total_weight(self) -> float:
@@ -127,14 +127,10 @@ class SpectralPath:
         path = replace(self, targets=targets)
         c, b = path.coordinates(regularization)
         sides = self.eigenvectors @ self._xp.concat([c, self.eigenvalues[:, None] * c], axis=1)
-        roots, width = self.roots[:, None], c.shape[1]
-        alpha = roots * sides[:, :width]
+        roots, width, shape = self.roots[:, None], c.shape[1], targets.shape
+        alpha = self._xp.reshape(roots * sides[:, :width], shape)
         values = sides[:, width:] / self._xp.where(roots > 0, roots, 1.0) + b
-        shape = targets.shape
-        return (
-            *(self._xp.reshape(part, s) for part, s in ((alpha, shape), (b, shape[1:]))),
-            self._xp.reshape(values, shape),
-        )
+        return alpha, self._xp.reshape(b, shape[1:]), self._xp.reshape(values, shape)
 
     def fitted(self, filter_: Filter | float) -> Array:
         """f(x_i) for all training points; 0-weight points are predicted like new ones."""
@@ -161,12 +157,11 @@ class SpectralPath:
         status = Status(True, f"Solved: {note}")
         if self.witness is not None:
             status = without_minimum(self.gram, self.witness, note)
-        coefficients = to_precision(alpha, precision(self.gram.dtype))
         return Solution(
-            coefficients,
-            status,
-            rest.objective,
-            rest.claimed,
+            coefficients=to_precision(alpha, precision(self.gram.dtype)),
+            status=status,
+            objective=rest.objective,
+            gap=rest.claimed,
             intercept=intercept,
             asked=problem.asked,
         )
@@ -213,30 +208,26 @@ class SpectralPath:
                     f"leave-one-out needs a regularization > 0; got {regularization!r}. Write a "
                     "small one for the limit."
                 )
-        xp = self._xp
+        xp, units = self._xp, self._xp.clip(self.roots**2, min=1.0)
+        counted = self.roots > 0  # what has no weight is left out anyway
+        roots = xp.where(counted, self.roots, 1.0)[:, None]
         coordinates = [self.coordinates(regularization)[0] for regularization in regularizations]
         inverses = [self._inverse_eigenvalues(regularization) for regularization in regularizations]
         diagonals = self._inverse_diagonals(xp.stack(inverses, axis=1))
         c = self.eigenvectors @ xp.concat(coordinates, axis=1)
-        width = coordinates[0].shape[1]
-        return [
-            self._without_itself(regularization, c[:, i * width : (i + 1) * width], diagonals[:, i])
-            for i, regularization in enumerate(regularizations)
-        ]
-
-    def _without_itself(self, regularization: float, c: Array, diagonal: Array) -> Array:
-        """Leave-one-out predictions from c and the diagonal of G."""
-        xp, ridge = self._xp, regularization * self.total_weight
-        counted = self.roots > 0  # what has no weight is left out anyway
-        residuals = ridge * c / xp.where(counted, self.roots, 1.0)[:, None]
-        units = xp.clip(self.roots**2, min=1.0)
-        shares = (1.0 - 1.0 / units) + ridge * diagonal / units
-        shares = xp.where(shares == 0, xp.nan, shares)  # nothing else is there to predict by
-        predictions = self.targets - xp.reshape(residuals / shares[:, None], self.targets.shape)
-        if bool(xp.all(counted)):
-            return predictions
-        mask = counted if self.targets.ndim == 1 else counted[:, None]
-        return xp.where(mask, predictions, self.fitted(regularization))
+        width, left_out = coordinates[0].shape[1], []
+        for i, regularization in enumerate(regularizations):
+            ridge = regularization * self.total_weight
+            residuals = ridge * c[:, i * width : (i + 1) * width] / roots
+            shares = (1.0 - 1.0 / units) + ridge * diagonals[:, i] / units
+            shares = xp.where(shares == 0, xp.nan, shares)  # nothing else is there to predict by
+            misses = xp.reshape(residuals / shares[:, None], self.targets.shape)
+            predictions = self.targets - misses
+            if not bool(xp.all(counted)):
+                mask = over_rows(counted, self.targets)
+                predictions = xp.where(mask, predictions, self.fitted(regularization))
+            left_out.append(predictions)
+        return left_out
 
     def generalised_cross_validation(self, filter_: Filter | float) -> float:
         """(1/n) Σ r_i² / (1 − df/n)²: leave-one-out with all leverages made equal."""
@@ -340,20 +331,14 @@ class SpectralPath:
         return diagonals
 
 
-@dataclass(frozen=True, eq=False)
 class Border:
-    """The null space of a penalty: its functions at the points, and SB = QR."""
+    """The null space of a penalty: its functions B at the points, SB = QR, and SKSQ."""
 
-    columns: Array  # B
-    basis: Array  # Q
-    triangle: Array  # R
-    image: Array  # SKS Q
-
-    @classmethod
-    def of(cls, system: RidgeSystem, matrix: Array) -> Border:
-        columns = system.problem.array(system.problem.null_space)
+    def __init__(self, system: RidgeSystem, matrix: Array) -> None:
         assert system.basis is not None
-        return cls(columns, system.basis, system.triangle, matrix @ system.basis)
+        self.columns = system.problem.array(system.problem.null_space)
+        self.basis, self.triangle = system.basis, system.triangle
+        self.image = matrix @ self.basis
 
     def off_null_space(self, matrix: Array) -> tuple[Array, Array]:
         """The eigenvalues and eigenvectors of ΠMΠ but for those of the null space.

@@ -19,10 +19,16 @@ from mercer.solvers.solution import Solution, Status, plain_intercept
 from mercer.solvers.spectral import SpectralPath
 
 STORED = 6  # matrices of all pairs of points that an eigendecomposition holds at its peak
-CHECK_EVERY = 10  # steps between two evaluations of the gap, which costs about as much as ten steps
-RELAXATION = 1.6  # between 1 and 2; Boyd et al. recommend 1.5 to 1.8, section 3.4.3
-IMBALANCE = 5.0  # of primal and dual residual, which changes ρ by 2: section 3.4.1 has 10; on our
-# losses 5 took fewer steps
+
+
+@dataclass(frozen=True)
+class Tuning:
+    """Numbers of the splitting; the sections are those of Boyd et al."""
+
+    check_every: int = 10  # steps between two evaluations of the gap, which costs about as much
+    relaxation: float = 1.6  # between 1 and 2; 1.5 to 1.8 is recommended, section 3.4.3
+    imbalance: float = 5.0  # of primal and dual residual, which changes ρ by 2; section 3.4.1 has
+    # 10, but on our losses 5 took fewer steps
 
 
 @dataclass(eq=False)
@@ -72,6 +78,7 @@ class Splitting(Iterative):
         Called after every tenth step with the best iterate so far; True stops.
     stopping : HeldOut, optional
         Hold rows out, and return the iterate that predicts them best.
+    tuning : Tuning
 
     References
     ----------
@@ -93,6 +100,7 @@ class Splitting(Iterative):
     iterations: int = 10_000
     callback: Callback | None = field(default=None, compare=False)
     stopping: HeldOut | None = None
+    tuning: Tuning = field(default=Tuning(), repr=False)
 
     def begin(self, problem: Problem, start: Solution | None = None) -> SplittingState:
         require_squared_norm(self, problem)
@@ -125,12 +133,13 @@ class Splitting(Iterative):
         """Some steps, and a look at the gap after them."""
         work, problem = state.work, state.work.problem
         y, p = problem.y, over_rows(problem.shares, problem.y)
-        count = min(CHECK_EVERY, self.iterations - state.iteration)
+        count = min(self.tuning.check_every, self.iterations - state.iteration)
         for _ in range(count):
             alpha, intercept, values = work.spectrum.ridge_fit(
                 state.z - state.v, problem.regularization / state.rho
             )
-            before, mixed = state.z, RELAXATION * values + (1.0 - RELAXATION) * state.z
+            before, relaxation = state.z, self.tuning.relaxation
+            mixed = relaxation * values + (1.0 - relaxation) * before
             state.z = problem.loss.proximal(y, mixed + state.v, 1.0 / state.rho)
             state.v = state.v + mixed - state.z
         state.iteration += count
@@ -154,7 +163,11 @@ class Splitting(Iterative):
         """Change ρ where one residual is much larger than the other; ρv stays."""
         xp = namespace(apart)
         primal, dual = (math.sqrt(float(xp.sum(squares))) for squares in (apart, moved))
-        factor = 2.0 if primal > IMBALANCE * dual else 0.5 if dual > IMBALANCE * primal else 1.0
+        factor, far = 1.0, self.tuning.imbalance
+        if primal > far * dual:
+            factor = 2.0
+        elif dual > far * primal:
+            factor = 0.5
         state.rho, state.v = state.rho * factor, state.v / factor
 
     def progress(self, state: SplittingState) -> Progress:

@@ -26,9 +26,14 @@ from mercer.solvers.problem import Problem, has_few_features, over_rows, require
 from mercer.solvers.schedules import Average, Schedule, check_first_step
 from mercer.solvers.solution import Solution, Status
 
-BLOCK = 256  # samples whose values are computed at once and brought up to date by a small matrix,
-FEATURE_BLOCK = 32  # from kernels and from features: more make it cost more than the values
-TINY = 1e-100  # a common factor of f is taken into its numbers long before these underflow
+
+@dataclass(frozen=True)
+class Tuning:
+    """Numbers of the stochastic methods."""
+
+    block: int = 256  # samples whose values are computed at once from kernels, and brought up to
+    feature_block: int = 32  # date by a small matrix, which costs more for more; from features
+    tiny: float = 1e-100  # a common factor of f is taken into its numbers before these underflow
 
 
 @dataclass(eq=False)
@@ -103,6 +108,7 @@ class StochasticFunctionalGradient(Iterative):
         None does where they are fewer than half the samples.
     checkpoint : path, optional
         Where the iterate is stored after each pass; `solve(problem, resume=path)` goes on.
+    tuning : Tuning
 
     References
     ----------
@@ -134,6 +140,7 @@ class StochasticFunctionalGradient(Iterative):
     stopping: HeldOut | None = None
     primal: bool | None = None
     checkpoint: Any = None
+    tuning: Tuning = field(default=Tuning(), repr=False)
 
     @property
     def iterations(self) -> int:
@@ -198,7 +205,7 @@ class Samples:
         )
         few = has_few_features(problem.gram) if solver.primal is None else solver.primal
         self.on_features = few
-        block = FEATURE_BLOCK if few else BLOCK
+        block = solver.tuning.feature_block if few else solver.tuning.block
         self.length = solver.batch_size * max(block // solver.batch_size, 1)
         self.sum = np.zeros_like(problem.y)
         self.w: np.ndarray | None = None  # the weights of explicit features
@@ -225,7 +232,8 @@ class Samples:
         solver, loss, size = self.solver, self.problem.loss, self.solver.batch_size
         ridge, alpha = float(self.problem.regularization), state.coefficients
         y, factors = self.problem.y[rows], self.factors[rows]
-        block = Block(*self._values(alpha, rows, several=len(rows) > size))
+        values = self._values(alpha, rows, several=len(rows) > size)
+        block = Block(*values, solver.tuning.tiny)
         for first in range(0, len(rows), size):
             batch = slice(first, first + size)
             state.samples += 1
@@ -278,8 +286,8 @@ class Block:
     over the steps since it came in, summed from the end, as s may fall fast.
     """
 
-    def __init__(self, values: np.ndarray, matrix: np.ndarray | None) -> None:
-        self.values, self.matrix = values, matrix
+    def __init__(self, values: np.ndarray, matrix: np.ndarray | None, tiny: float) -> None:
+        self.values, self.matrix, self.tiny = values, matrix, tiny
         self.seen, self.u = np.zeros_like(values), np.zeros_like(values)
         self.came, self.shares = np.zeros(len(values), int), list[float]()
         self.scale = 1.0
@@ -297,7 +305,7 @@ class Block:
     def push(self, batch: slice, shrink: float, push: np.ndarray) -> None:
         """f ← shrink·f + Σ push_j k(x_j, ·)."""
         self.scale *= shrink
-        if self.scale < TINY:
+        if self.scale < self.tiny:
             self._fold()
         self.u[batch] = push / self.scale
         self.came[batch] = len(self.shares)
@@ -683,7 +691,7 @@ class DoublyStochastic(BatchSolver):
 
     def push(self, state: StochasticState, features: Array, step: float, slopes: Array) -> None:
         state.total *= max(1.0 - step * float(state.work.problem.regularization), 0.0)
-        if state.total < TINY:
+        if state.total < Tuning.tiny:
             state.coefficients = state.total * state.coefficients
             state.total = 1.0
         push = -step / (len(slopes) * self.frequencies) * (features.T @ slopes)
