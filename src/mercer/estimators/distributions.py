@@ -15,10 +15,10 @@ from sklearn.utils import check_consistent_length
 from sklearn.utils.validation import check_is_fitted
 
 from mercer.checks import check_count, check_positive
-from mercer.estimators.inputs import admit_points, as_column
+from mercer.estimators.inputs import KernelParameters, admit_points, as_column
 from mercer.estimators.ridge import KernelRidge
 from mercer.features.centres import AnyChoice
-from mercer.features.inputs import KernelInput, KernelLike, dense, length
+from mercer.features.inputs import KernelInput, dense, length
 from mercer.functions import RKHSFunction
 from mercer.kernels import laws
 from mercer.kernels.base import Kernel
@@ -164,7 +164,7 @@ def _log_integral(kernel: Kernel, width: int) -> float:
 
 
 @dataclass(eq=False, repr=False)
-class ConditionalMeanEmbedding(KernelInput, BaseEstimator):
+class ConditionalMeanEmbedding(KernelParameters, BaseEstimator):
     """The distribution of Y given X = x as a function: μ(x) = Σ_i β_i(x) l(y_i, ·).
 
     β(x) = (K + αI)⁻¹k(X, x) are the weights of kernel ridge regression, so that the expectation of
@@ -208,11 +208,6 @@ class ConditionalMeanEmbedding(KernelInput, BaseEstimator):
 
     alpha: float = 1.0
     _: KW_ONLY
-    kernel: KernelLike = "rbf"
-    gamma: float | str | None = None
-    degree: float = 3
-    coef0: float = 1
-    kernel_params: dict[str, Any] | None = None
     output_kernel: Kernel | None = None
     centres: int | AnyChoice | None = None
     random_state: Seed = None
