@@ -28,7 +28,10 @@ from mercer.operators import Gram
 from mercer.runtime.threads import spans
 
 NAMED = {"gaussian": Gaussian, "exponential": Exponential}
-RULES = ("scott", "silverman")
+RULES: dict[str, Callable[[int, int], float]] = {
+    "scott": lambda n, d: n ** (-1.0 / (d + 4)),
+    "silverman": lambda n, d: (n * (d + 2) / 4.0) ** (-1.0 / (d + 4)),
+}
 FAR_ROWS = 256  # points far from all others, whose logarithms are computed together
 
 
@@ -137,16 +140,14 @@ class KernelDensity(KernelInput, BaseEstimator):
         return dense(self.X_fit_[rows]) + noise * np.asarray(self.kernel_.lengthscale)
 
     def _bandwidth(self, n: int, width: int) -> float:
-        if self.bandwidth == "scott":
-            return float(n ** (-1.0 / (width + 4)))
-        if self.bandwidth == "silverman":
-            return float((n * (width + 2) / 4.0) ** (-1.0 / (width + 4)))
-        if isinstance(self.bandwidth, str):
+        if not isinstance(self.bandwidth, str):
+            check_positive(self, "bandwidth", self.bandwidth)
+            return float(self.bandwidth)
+        if self.bandwidth not in RULES:
             raise ValueError(
                 f"bandwidth must be positive or one of {list(RULES)}; got {self.bandwidth!r}."
             )
-        check_positive(self, "bandwidth", self.bandwidth)
-        return float(self.bandwidth)
+        return RULES[self.bandwidth](n, width)
 
 
 def _log_integral(kernel: Kernel, width: int) -> float:
@@ -215,14 +216,11 @@ class ConditionalMeanEmbedding(KernelParameters, BaseEstimator):
     def fit(self, X: Any, Y: Any) -> Self:
         """Learn the weights of the rows; Y may be numbers, rows of numbers or a list of objects."""
         check_consistent_length(np.empty(length(X)), np.empty(length(Y)))
-        params = {name: getattr(self, name) for name in ("kernel", "gamma", "degree", "coef0")}
-        ridge = KernelRidge(
-            self.alpha,
-            **params,
-            kernel_params=self.kernel_params,
-            centres=self.centres,
-            random_state=self.random_state,
-        ).fit(X, np.zeros(length(Y)))  # weights do not depend on targets
+        params = self.get_params(deep=False)
+        params.pop("output_kernel")
+        ridge = KernelRidge(**params).fit(
+            X, np.zeros(length(Y))
+        )  # weights do not depend on targets
         kernel = Gaussian() if self.output_kernel is None else self.output_kernel
         outputs = kernel.points(as_column(Y))
         self.__dict__.update(ridge_=ridge, output_kernel_=kernel, Y_fit_=Y, _outputs=outputs)

@@ -291,14 +291,10 @@ class KernelPCA(KernelParameters, ClassNamePrefixFeaturesOutMixin, TransformerMi
 
     def _map(self, X: Any, centres: Any) -> Nystroem:
         """The Nyström features of some centres."""
-        if self._is_precomputed():
-            raise ValueError(
-                "centres are points, and a precomputed kernel has none: pass a kernel, or the "
-                "features of mercer.features.Nystroem to PCA."
-            )
-        if isinstance(centres, Integral):
-            centres = Uniform(min(int(centres), length(X)), self.random_state)
         kernel = self._resolved_kernel(X)
+        points = self._training_points(kernel, X, centres)
+        if isinstance(centres, Integral):
+            centres = Uniform(min(int(centres), len(points)), self.random_state)
         return Nystroem(kernel, centres=centres).fit(X)
 
     def _on_features(self, sums: _Sums) -> dict[str, Any]:
