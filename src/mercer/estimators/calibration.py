@@ -5,13 +5,13 @@ Both are fitted on rows that no fit has seen; the second are calibrated as sciki
 
 from __future__ import annotations
 
+import math
 import warnings
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from scipy.optimize import minimize_scalar
-from scipy.special import log_softmax
 from sklearn.base import clone
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.exceptions import NotFittedError
@@ -50,15 +50,14 @@ class Calibration:
         cls, scores: np.ndarray, labels: np.ndarray, weights: np.ndarray | None = None
     ) -> Calibration:
         """The maximum of the likelihood of held-out labels, with a weak prior."""
-        columns, rows = _columns(scores), np.arange(len(labels))
-        own = np.ones(len(labels)) if weights is None else weights
+        total = float(len(labels) if weights is None else weights.sum())
 
-        def loss(log_slope: float) -> float:
-            logs = log_softmax(np.exp(log_slope) * columns, axis=1)[rows, labels]
-            return 0.5 * PRIOR * (log_slope - np.log(3.0)) ** 2 - float(own @ logs)
+        def objective(log_slope: float) -> float:
+            prior = 0.5 * PRIOR * (log_slope - math.log(3.0)) ** 2
+            return prior + total * cls(math.exp(log_slope)).loss(scores, labels, weights)
 
-        best = minimize_scalar(loss, bounds=(-7.0, 7.0), method="bounded")
-        return cls(float(np.exp(best.x)))
+        best = minimize_scalar(objective, bounds=(-7.0, 7.0), method="bounded")
+        return cls(math.exp(best.x))
 
     def loss(self, scores: np.ndarray, labels: np.ndarray, weights: Any = None) -> float:
         """The mean of −log p of the labels."""

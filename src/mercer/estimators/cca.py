@@ -18,10 +18,10 @@ from sklearn.utils.validation import check_is_fitted
 from mercer import linalg
 from mercer.checks import check_count, check_positive
 from mercer.errors import ApproximationWarning
-from mercer.estimators.inputs import as_column
+from mercer.estimators.inputs import KernelParameters, as_column
 from mercer.features import Nystroem
 from mercer.features.centres import AnyChoice, Uniform
-from mercer.features.inputs import KernelInput, from_tensor, is_elsewhere, length
+from mercer.features.inputs import from_tensor, is_elsewhere, length
 from mercer.functions import RKHSFunction
 from mercer.kernels.base import Kernel
 from mercer.kernels.measures import Seed
@@ -38,7 +38,7 @@ NUMBERS = [np.float64, np.float32]  # that views of numbers are, or become
 
 
 @dataclass(eq=False, repr=False)
-class KernelCCA(KernelInput, BaseEstimator):
+class KernelCCA(KernelParameters, BaseEstimator):
     """Functions of several views of the same objects that are correlated as much as can be.
 
     For two views: f and g with the largest covariance of f(x) and g(y) among those with
@@ -96,10 +96,6 @@ class KernelCCA(KernelInput, BaseEstimator):
     _: KW_ONLY
     regularization: float | Sequence[float] = 0.1
     kernel: Any = "rbf"
-    gamma: float | str | None = None
-    degree: float = 3
-    coef0: float = 1
-    kernel_params: dict[str, Any] | None = None
     centres: int | AnyChoice | None = None
     random_state: Seed = None
 

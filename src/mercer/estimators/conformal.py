@@ -9,7 +9,7 @@ from typing import Any, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator, MetaEstimatorMixin, RegressorMixin, clone
-from sklearn.utils import _safe_indexing, check_array, check_consistent_length, get_tags
+from sklearn.utils import _safe_indexing, check_array, get_tags, indexable
 from sklearn.utils.validation import check_is_fitted
 
 from mercer.arrays import Array, as_numpy
@@ -116,7 +116,10 @@ class ConformalRegressor(MetaEstimatorMixin, RegressorMixin, BaseEstimator):
         check_coverage(self, self.coverage)
         check_between(self, "calibration", self.calibration, 0.0, 1.0)
         self._check_deviations()
-        X, y = _admitted(X, y)
+        if y is None:
+            raise ValueError("requires y to be passed, but the target y is None: pass targets.")
+        y = check_array(as_numpy(y), ensure_2d=False, dtype=None, input_name="y")
+        X, y = indexable(X, y)
         n = len(y)
         aside = max(1, round(self.calibration * n))
         if aside >= n:
@@ -191,16 +194,3 @@ class ConformalRegressor(MetaEstimatorMixin, RegressorMixin, BaseEstimator):
         far = rank > len(self.scores_)
         quantile = self.scores_[0] * 0.0 + math.inf if far else self.scores_[rank - 1]
         return values - quantile * deviations, values + quantile * deviations
-
-
-def _admitted(X: Any, y: Any) -> tuple[Any, np.ndarray]:
-    """Rows that can be indexed, and targets."""
-    if y is None:
-        raise ValueError("requires y to be passed, but the target y is None: pass targets.")
-    y = check_array(as_numpy(y), ensure_2d=False, dtype=None, input_name="y")
-    if hasattr(X, "tocsr"):
-        X = X.tocsr()
-    elif not (hasattr(X, "shape") or isinstance(X, list)):
-        X = np.asarray(X)
-    check_consistent_length(X, y)
-    return X, y

@@ -15,10 +15,10 @@ from sklearn.utils import check_consistent_length
 from sklearn.utils.validation import check_is_fitted
 
 from mercer.checks import check_count, check_positive
-from mercer.estimators.inputs import admit_points, as_column
+from mercer.estimators.inputs import KernelParameters, admit_points, as_column
 from mercer.estimators.ridge import KernelRidge
 from mercer.features.centres import AnyChoice
-from mercer.features.inputs import KernelInput, KernelLike, dense, length
+from mercer.features.inputs import KernelInput, dense, length
 from mercer.functions import RKHSFunction
 from mercer.kernels import laws
 from mercer.kernels.base import Kernel
@@ -28,7 +28,10 @@ from mercer.operators import Gram
 from mercer.runtime.threads import spans
 
 NAMED = {"gaussian": Gaussian, "exponential": Exponential}
-RULES = ("scott", "silverman")
+RULES: dict[str, Callable[[int, int], float]] = {
+    "scott": lambda n, d: n ** (-1.0 / (d + 4)),
+    "silverman": lambda n, d: (n * (d + 2) / 4.0) ** (-1.0 / (d + 4)),
+}
 FAR_ROWS = 256  # points far from all others, whose logarithms are computed together
 
 
@@ -137,16 +140,14 @@ class KernelDensity(KernelInput, BaseEstimator):
         return dense(self.X_fit_[rows]) + noise * np.asarray(self.kernel_.lengthscale)
 
     def _bandwidth(self, n: int, width: int) -> float:
-        if self.bandwidth == "scott":
-            return float(n ** (-1.0 / (width + 4)))
-        if self.bandwidth == "silverman":
-            return float((n * (width + 2) / 4.0) ** (-1.0 / (width + 4)))
-        if isinstance(self.bandwidth, str):
+        if not isinstance(self.bandwidth, str):
+            check_positive(self, "bandwidth", self.bandwidth)
+            return float(self.bandwidth)
+        if self.bandwidth not in RULES:
             raise ValueError(
                 f"bandwidth must be positive or one of {list(RULES)}; got {self.bandwidth!r}."
             )
-        check_positive(self, "bandwidth", self.bandwidth)
-        return float(self.bandwidth)
+        return RULES[self.bandwidth](n, width)
 
 
 def _log_integral(kernel: Kernel, width: int) -> float:
@@ -164,7 +165,7 @@ def _log_integral(kernel: Kernel, width: int) -> float:
 
 
 @dataclass(eq=False, repr=False)
-class ConditionalMeanEmbedding(KernelInput, BaseEstimator):
+class ConditionalMeanEmbedding(KernelParameters, BaseEstimator):
     """The distribution of Y given X = x as a function: μ(x) = Σ_i β_i(x) l(y_i, ·).
 
     β(x) = (K + αI)⁻¹k(X, x) are the weights of kernel ridge regression, so that the expectation of
@@ -208,11 +209,6 @@ class ConditionalMeanEmbedding(KernelInput, BaseEstimator):
 
     alpha: float = 1.0
     _: KW_ONLY
-    kernel: KernelLike = "rbf"
-    gamma: float | str | None = None
-    degree: float = 3
-    coef0: float = 1
-    kernel_params: dict[str, Any] | None = None
     output_kernel: Kernel | None = None
     centres: int | AnyChoice | None = None
     random_state: Seed = None
@@ -220,14 +216,11 @@ class ConditionalMeanEmbedding(KernelInput, BaseEstimator):
     def fit(self, X: Any, Y: Any) -> Self:
         """Learn the weights of the rows; Y may be numbers, rows of numbers or a list of objects."""
         check_consistent_length(np.empty(length(X)), np.empty(length(Y)))
-        params = {name: getattr(self, name) for name in ("kernel", "gamma", "degree", "coef0")}
-        ridge = KernelRidge(
-            self.alpha,
-            **params,
-            kernel_params=self.kernel_params,
-            centres=self.centres,
-            random_state=self.random_state,
-        ).fit(X, np.zeros(length(Y)))  # weights do not depend on targets
+        params = self.get_params(deep=False)
+        params.pop("output_kernel")
+        ridge = KernelRidge(**params).fit(
+            X, np.zeros(length(Y))
+        )  # weights do not depend on targets
         kernel = Gaussian() if self.output_kernel is None else self.output_kernel
         outputs = kernel.points(as_column(Y))
         self.__dict__.update(ridge_=ridge, output_kernel_=kernel, Y_fit_=Y, _outputs=outputs)

@@ -12,7 +12,7 @@ samples have one distribution. Eigenvalues are estimated by those of HKH/n, the 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -27,6 +27,7 @@ from mercer.features.centres import Greedy
 from mercer.features.inputs import length
 from mercer.kernels.base import Kernel
 from mercer.kernels.conversion import median_distance
+from mercer.kernels.inner_product import Linear
 from mercer.kernels.measures import generator
 from mercer.kernels.radial import Gaussian
 from mercer.operators import Gram
@@ -254,10 +255,9 @@ def _asymptotic_mmd(
 def _gamma_mmd(kernel: Kernel, pooled: PointSet, sizes: tuple[int, int]) -> TestResult:
     """As the independence of points and labels: HSIC with the kernel of labels is MMD², scaled."""
     m, n = sizes
-    size = m + n
-    labels = np.repeat([1.0, 0.0], sizes)[:, None]
-    hsic, pvalue = gamma_test(Gram(kernel, pooled), lambda a, b: labels[a] @ labels[b].T)
-    return TestResult(hsic * size**4 / (m * n) ** 2, pvalue, None, (kernel,), "gamma")
+    labels = Linear().gram(np.repeat([1.0, 0.0], sizes)[:, None])
+    hsic, pvalue = gamma_test(Gram(kernel, pooled), labels)
+    return TestResult(hsic * (m + n) ** 4 / (m * n) ** 2, pvalue, None, (kernel,), "gamma")
 
 
 def _halves(points: PointSet, random: np.random.Generator) -> tuple[PointSet, PointSet]:
@@ -344,9 +344,7 @@ def hsic_test(
         sides, x, y = [[k] for k in best], x.take(tested), y.take(tested)
     pair = sides[0][0], sides[1][0]
     if method == "gamma":
-        second = Gram(pair[1], y)
-        block = lambda a, b: np.asarray(second[a, b].dense(), np.float64)  # noqa: E731
-        statistic, pvalue = gamma_test(Gram(pair[0], x), block)
+        statistic, pvalue = gamma_test(Gram(pair[0], x), Gram(pair[1], y))
         return TestResult(statistic, pvalue, None, pair, "gamma")
     if method == "asymptotic":
         return _asymptotic_hsic(pair, x, y, permutations, random)
@@ -562,40 +560,27 @@ def decision(table: np.ndarray, kernels: Sequence[tuple[Kernel, ...]]) -> TestRe
     )
 
 
-def gamma_test(gram: Gram, second: Callable[[slice, slice], np.ndarray]) -> tuple[float, float]:
+def gamma_test(first: Gram, second: Gram) -> tuple[float, float]:
     """HSIC and its p-value by a gamma distribution with the mean and variance under independence.
 
-    Rows of both matrices are read in blocks, twice; neither is stored.
+    Rows of both matrices are computed in blocks; neither is stored.
     """
-    n = gram.shape[0]
-    everything = slice(0, n)
-    blocks = [slice(*span) for span in spans(n, PAIR_ROWS)]
-
-    def read(rows: slice) -> tuple[np.ndarray, np.ndarray]:
-        return np.asarray(gram[rows, :].dense(), np.float64), second(rows, everything)
-
-    sums = [[part.sum(axis=1) for part in read(rows)] for rows in blocks]
-    means = [np.concatenate([pair[k] for pair in sums]) / n for k in (0, 1)]
-    traces, off, value, squares = np.zeros(2), np.zeros(2), 0.0, 0.0
-    for rows in blocks:
-        centred = []
-        for k, part in enumerate(read(rows)):
-            own = np.diagonal(part[:, rows])
-            traces[k] += own.sum()
-            off[k] += part.sum() - own.sum()
-            centred.append(part - means[k] - means[k][rows, None] + means[k].mean())
-        product = centred[0] * centred[1]
-        value += product.sum()
-        product = product**2
-        squares += product.sum() - np.diagonal(product[:, rows]).sum()
-    own, pairs = traces / n, off / (n * (n - 1))
-    mean = (own[0] - pairs[0]) * (own[1] - pairs[1]) / n
+    n, sides = first.shape[0], [gram.astype(np.float64) for gram in (first, second)]
+    means = [np.asarray(gram @ np.ones(n)) / n for gram in sides]
+    statistic, squares, mean = 0.0, 0.0, 1.0 / n
+    for gram, mean_values in zip(sides, means, strict=True):
+        trace = float(np.sum(gram.diagonal()))
+        mean *= trace / n - (n * mean_values.sum() - trace) / (n * (n - 1))
+    for rows in (slice(*span) for span in spans(n, PAIR_ROWS)):
+        product = np.ones((1, 1))
+        for gram, m in zip(sides, means, strict=True):
+            product = product * (gram[rows, :].dense() - m - m[rows, None] + m.mean())
+        statistic += float(product.sum()) / n**2
+        squares += float((product**2).sum() - (np.diagonal(product[:, rows]) ** 2).sum())
     variance = squares / (n * (n - 1)) * 2.0 * (n - 4) * (n - 5) / (n * (n - 1) * (n - 2) * (n - 3))
-    statistic = value / n**2
     if not (mean > 0 and variance > 0):
-        return float(statistic), 1.0
-    shape, scale = mean**2 / variance, variance / mean
-    return float(statistic), float(gamma.sf(statistic, shape, scale=scale))
+        return statistic, 1.0
+    return statistic, float(gamma.sf(statistic, mean**2 / variance, scale=variance / mean))
 
 
 def normal_test(values: np.ndarray, kernels: tuple[Kernel, ...]) -> TestResult:

@@ -51,7 +51,7 @@ def admit_numbers(estimator: KernelInput, X: Any, y: Any, sample_weight: Any) ->
     if objects:  # of which scikit-learn has looked at neither
         y = check_array(y, ensure_2d=False, dtype=np.float64, input_name="y")
         check_consistent_length(X, y)
-    weights, X = _admit_points(estimator, X, sample_weight)
+    X, weights = _admit_points(estimator, X, sample_weight)
     if isinstance(X, np.ndarray) or scipy.sparse.issparse(X):
         limit = float(np.finfo(np.float32).max)  # which values of f, as precise as X, would reach
         if X.dtype == np.float32 and (largest := float(np.abs(y).max(initial=0.0))) > limit:
@@ -82,26 +82,25 @@ def admit_labels(estimator: KernelInput, X: Any, y: Any, sample_weight: Any) -> 
         check_classification_targets(y)
     elif y.ndim != 1:
         raise ValueError(f"y should be a 1d array, got an array of shape {y.shape} instead.")
-    weights, X = _admit_points(estimator, X, sample_weight)
+    X, weights = _admit_points(estimator, X, sample_weight)
     return X, y, weights
 
 
 def admit_points(estimator: KernelInput, X: Any, sample_weight: Any) -> Any:
     """X, and weights or None."""
     forget(estimator)
-    weights, X = _admit_points(estimator, estimator._checked(X, reset=True), sample_weight)
-    return X, weights
+    return _admit_points(estimator, estimator._checked(X, reset=True), sample_weight)
 
 
 def _admit_points(estimator: KernelInput, X: Any, sample_weight: Any) -> Any:
-    """Weights, and X where it is computed: NumPy arrays go to the device that was asked for."""
+    """X where it is computed, and weights: NumPy arrays go to the device that was asked for."""
     precomputed = estimator._is_precomputed()
     if precomputed:
         estimator._check_square(X)
     weights = None if sample_weight is None else admit_weights(sample_weight, X)
     device = getattr(estimator, "device", None)
     if device is None or is_tensor(X):
-        return weights, X
+        return X, weights
     if precomputed or not isinstance(X, np.ndarray):
         raise ValueError(
             f"device={device!r} computes on dense rows of numbers; got {type(X).__name__}: write "
@@ -112,8 +111,8 @@ def _admit_points(estimator: KernelInput, X: Any, sample_weight: Any) -> Any:
         from mercer.points.streamed import fits  # torch is there
 
         if not fits(X, device):
-            return weights, X  # its points are brought to the device in blocks
-    return weights, on_device(X, device)
+            return X, weights  # its points are brought to the device in blocks
+    return on_device(X, device), weights
 
 
 def admit_weights(sample_weight: Any, X: Any) -> np.ndarray | None:
@@ -125,14 +124,10 @@ def admit_weights(sample_weight: Any, X: Any) -> np.ndarray | None:
 
         beside_rows = admitted(sample_weight, beside=X, what="sample_weight")
         weights: Any = to_precision(floating(beside_rows), "float64")
-        if weights.ndim != 1 or not (bool((weights >= 0).all()) and float(weights.sum()) > 0):
-            raise ValueError("sample_weight must be one number ≥ 0 for each row, not all zero.")
-        return weights
-    (sample_weight,) = hosted(sample_weight)
-    if isinstance(X, np.ndarray) or hasattr(X, "tocsr"):
-        weights = _check_sample_weight(sample_weight, X, dtype=np.float64)
+    elif isinstance(X, np.ndarray) or hasattr(X, "tocsr"):
+        weights = _check_sample_weight(from_tensor(sample_weight), X, dtype=np.float64)
     else:
-        weights = np.asarray(sample_weight, np.float64)
+        weights = np.asarray(from_tensor(sample_weight), np.float64)
     check_weights(weights, length(X), "sample_weight")
     return weights
 

@@ -16,12 +16,12 @@ from sklearn.utils.validation import _check_psd_eigenvalues, check_is_fitted
 from mercer import linalg
 from mercer.checks import check_nonnegative, is_count
 from mercer.estimators.fitting import with_stored_pairs
-from mercer.estimators.inputs import forget
+from mercer.estimators.inputs import KernelParameters, forget
 from mercer.estimators.lengthscales import warn_of_lengthscale
 from mercer.estimators.ridge import KernelRidge
 from mercer.features import NormalEquations, Nystroem
 from mercer.features.centres import AnyChoice, Given, Uniform
-from mercer.features.inputs import KernelInput, KernelLike, length
+from mercer.features.inputs import KernelLike, length
 from mercer.functions import RKHSFunction
 from mercer.kernels.base import Kernel
 from mercer.kernels.measures import Seed
@@ -48,7 +48,7 @@ class Tuning:
 
 
 @dataclass(eq=False, repr=False)
-class KernelPCA(KernelInput, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
+class KernelPCA(KernelParameters, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
     """Principal components in the space of a kernel.
 
     It replaces scikit-learn's estimator of the same name: the same parameters come first and mean
@@ -125,10 +125,6 @@ class KernelPCA(KernelInput, ClassNamePrefixFeaturesOutMixin, TransformerMixin, 
     n_components: int | None = None
     _: KW_ONLY
     kernel: KernelLike = "linear"
-    gamma: float | None = None
-    degree: float = 3
-    coef0: float = 1
-    kernel_params: dict[str, Any] | None = None
     alpha: float = 1.0
     fit_inverse_transform: bool = False
     eigen_solver: str = "auto"
@@ -153,14 +149,12 @@ class KernelPCA(KernelInput, ClassNamePrefixFeaturesOutMixin, TransformerMixin, 
         if self.copy_X and X is given and hasattr(X, "copy"):
             X = X.copy()
         self._check_inverse(X)
-        self.gamma_ = self._gamma(X)
-        self._sums: _Sums | None = None
         if self.centres is None:
-            self._fit_all_points(X)
+            fitted, self._sums = self._on_all_points(X), None
         else:
-            self._sums = _Sums(self._map(X, self.centres))
-            self._sums.add(X)
-            self._fit_features(self._sums)
+            self._sums = _Sums.of(self._map(X, self.centres), X)
+            fitted = self._on_features(self._sums)
+        self.__dict__.update(fitted, gamma_=self._gamma(X))
         if self.fit_inverse_transform:
             self._learn_inverse(X)
         return self
@@ -184,14 +178,14 @@ class KernelPCA(KernelInput, ClassNamePrefixFeaturesOutMixin, TransformerMixin, 
                 "partial_fit keeps no points to learn pre-images from: write "
                 "fit_inverse_transform=False, or call fit."
             )
-        sums: _Sums | None = getattr(self, "_sums", None)
-        X = self._checked(X, reset=sums is None)
-        if sums is None:
+        known: _Sums | None = getattr(self, "_sums", None)
+        X = self._checked(X, reset=known is None)
+        if known is None:
             count = min(length(X), self._tuning.batch_centres)
-            sums = _Sums(self._map(X, count if self.centres is None else self.centres))
-            self._sums, self.gamma_ = sums, self._gamma(X)
-        sums.add(X)
-        self._fit_features(sums)
+            sums = _Sums.of(self._map(X, count if self.centres is None else self.centres), X)
+        else:
+            sums = known + _Sums.of(known.features, X)
+        self.__dict__.update(self._on_features(sums), gamma_=self._gamma(X), _sums=sums)
         return self
 
     def transform(self, X: Any) -> np.ndarray:
@@ -216,7 +210,7 @@ class KernelPCA(KernelInput, ClassNamePrefixFeaturesOutMixin, TransformerMixin, 
 
     # ---- on all points --------------------------------------------------------------------------
 
-    def _fit_all_points(self, X: Any) -> None:
+    def _on_all_points(self, X: Any) -> dict[str, Any]:
         kernel = self._resolved_kernel(X)
         if self._is_precomputed():
             self._check_square(X)
@@ -227,24 +221,31 @@ class KernelPCA(KernelInput, ClassNamePrefixFeaturesOutMixin, TransformerMixin, 
         count = n if self.n_components is None else min(n, self.n_components)
         means, values, vectors = self._eigenpairs(gram, count)
         trace = float(np.sum(gram.diagonal(), dtype=np.float64)) - n * float(means.mean())
-        values = _check_psd_eigenvalues(values.astype(gram.dtype), enable_warnings=False)
-        vectors, _ = svd_flip(u=vectors, v=None)
-        if self.remove_zero_eig or self.n_components is None:
-            values, vectors = values[values > 0], vectors[:, values > 0]
+        values, vectors = self._components(values.astype(gram.dtype), vectors)
         roots = np.sqrt(values)
         coefficients = vectors * np.divide(1.0, roots, out=np.zeros_like(roots), where=values > 0)
         coefficients -= coefficients.mean(axis=0)  # rounding only: K is centred
-        self.offset_ = means @ coefficients
-        self.explained_variance_ratio_ = values / trace if trace > 0 else 0.0 * values
-        self.kernel_, self.X_fit_ = kernel, X
-        self.function_ = RKHSFunction(kernel, points, coefficients.astype(gram.dtype))
-        self.eigenvectors_ = vectors.astype(gram.dtype)
-        self.eigenvalues_ = values  # the last: with it the model counts as fitted
+        return {
+            "offset_": means @ coefficients,
+            "explained_variance_ratio_": values / trace if trace > 0 else 0.0 * values,
+            "kernel_": kernel,
+            "X_fit_": X,
+            "function_": RKHSFunction(kernel, points, coefficients.astype(gram.dtype)),
+            "eigenvectors_": vectors.astype(gram.dtype),
+            "eigenvalues_": values,
+        }
+
+    def _components(self, values: np.ndarray, vectors: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Eigenvalues ≥ 0 and vectors of known sign, without those that are left out."""
+        values = _check_psd_eigenvalues(values, enable_warnings=False)
+        vectors, _ = svd_flip(u=vectors, v=None)
+        if self.remove_zero_eig or self.n_components is None:
+            values, vectors = values[values > 0], vectors[:, values > 0]
+        return values, vectors
 
     def _eigenpairs(self, gram: Gram, count: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """The column means of K, and eigenpairs of HKH in falling order."""
-        n, solver = gram.shape[0], self.eigen_solver
-        few = self._tuning
+        n, solver, few = gram.shape[0], self.eigen_solver, self._tuning
         if solver == "auto":
             dense = n <= few.stored or self.n_components is None or few.share * count > n
             solver = "dense" if dense else "arpack"
@@ -266,8 +267,10 @@ class KernelPCA(KernelInput, ClassNamePrefixFeaturesOutMixin, TransformerMixin, 
                 image = image[:, :-1]
             return image - image.mean(axis=0)
 
-        randomized = solver == "randomized"
-        steps = 1 + self._powers(n, count) if randomized else self.max_iter or 300
+        randomized, powers = solver == "randomized", self.iterated_power
+        if powers == "auto":
+            powers = 7 if count < 0.1 * n else 4
+        steps = 1 + int(powers) if randomized else self.max_iter or 300
         floor = few.units * float(np.finfo(gram.dtype).eps)
         pairs = linalg.leading_eigenpairs(
             multiply,
@@ -281,11 +284,6 @@ class KernelPCA(KernelInput, ClassNamePrefixFeaturesOutMixin, TransformerMixin, 
         )
         return sums[0] / n, pairs.values, pairs.vectors
 
-    def _powers(self, n: int, count: int) -> int:
-        if isinstance(self.iterated_power, Integral):
-            return int(self.iterated_power)
-        return 7 if count < 0.1 * n else 4
-
     def _training_coordinates(self) -> np.ndarray:
         return self.eigenvectors_ * np.sqrt(self.eigenvalues_).astype(self.eigenvectors_.dtype)
 
@@ -293,33 +291,31 @@ class KernelPCA(KernelInput, ClassNamePrefixFeaturesOutMixin, TransformerMixin, 
 
     def _map(self, X: Any, centres: Any) -> Nystroem:
         """The Nyström features of some centres."""
-        if self._is_precomputed():
-            raise ValueError(
-                "centres are points, and a precomputed kernel has none: pass a kernel, or the "
-                "features of mercer.features.Nystroem to PCA."
-            )
-        if isinstance(centres, Integral):
-            centres = Uniform(min(int(centres), length(X)), self.random_state)
         kernel = self._resolved_kernel(X)
+        points = self._training_points(kernel, X, centres)
+        if isinstance(centres, Integral):
+            centres = Uniform(min(int(centres), len(points)), self.random_state)
         return Nystroem(kernel, centres=centres).fit(X)
 
-    def _fit_features(self, sums: _Sums) -> None:
-        phi, kernel = sums.features, sums.features.kernel_
-        means, covariance, trace = sums.moments()
+    def _on_features(self, sums: _Sums) -> dict[str, Any]:
+        """From ZᵀHZ, whose eigenvalues are those of the Nyström approximation of HKH."""
+        phi, kernel, count = sums.features, sums.features.kernel_, sums.equations.total
+        means = sums.equations.feature_sums / count
+        covariance = sums.equations.gram - count * means[:, None] * means
+        trace = max(sums.diagonal - count * float(means @ means), math.ulp(0.0))
         values, turns = linalg.eigen(covariance)
-        count = len(values) if self.n_components is None else min(len(values), self.n_components)
-        values, turns = values[::-1][:count], turns[:, ::-1][:, :count]
-        values = _check_psd_eigenvalues(values, enable_warnings=False)
-        if self.remove_zero_eig or self.n_components is None:
-            values, turns = values[values > 0], turns[:, values > 0]
-        turns, _ = svd_flip(u=turns, v=None)
-        self.offset_ = means @ turns
-        self.explained_variance_ratio_ = values / trace
-        self.kernel_, self.X_fit_ = kernel, phi.components_
+        most = len(values) if self.n_components is None else min(len(values), self.n_components)
+        values, turns = self._components(values[::-1][:most], turns[:, ::-1][:, :most])
         coefficients = np.asarray(phi.normalization_, np.float64).T @ turns
         centres = kernel.points(phi.components_)
-        self.function_ = RKHSFunction(kernel, centres, coefficients.astype(centres.dtype))
-        self.eigenvalues_ = values
+        return {
+            "offset_": means @ turns,
+            "explained_variance_ratio_": values / trace,
+            "kernel_": kernel,
+            "X_fit_": phi.components_,
+            "function_": RKHSFunction(kernel, centres, coefficients.astype(centres.dtype)),
+            "eigenvalues_": values,
+        }
 
     # ---- pre-images -----------------------------------------------------------------------------
 
@@ -345,7 +341,7 @@ class KernelPCA(KernelInput, ClassNamePrefixFeaturesOutMixin, TransformerMixin, 
 
     # ---- scikit-learn ---------------------------------------------------------------------------
 
-    def _gamma(self, X: Any) -> float | None:
+    def _gamma(self, X: Any) -> Any:
         width = getattr(X, "shape", (0, 0))[-1] if not self._holds_objects(X) else 0
         return 1.0 / width if self.gamma is None and width else self.gamma
 
@@ -380,30 +376,23 @@ class KernelPCA(KernelInput, ClassNamePrefixFeaturesOutMixin, TransformerMixin, 
         return tags
 
 
+@dataclass(frozen=True, eq=False)
 class _Sums:
-    """Sums over points of their features: all that components on centres need of them."""
+    """Sums over points of their features, and of k(x, x): all that components on centres need."""
 
-    def __init__(self, features: Nystroem) -> None:
-        self.features, self.diagonal = features, 0.0
-        self.equations: NormalEquations | None = None
+    features: Nystroem
+    equations: NormalEquations
+    diagonal: float
 
-    def add(self, X: Any) -> None:
-        fresh = self.features.normal_equations(X, np.ones(length(X)))
-        self.equations = fresh if self.equations is None else self.equations + fresh
-        kernel = self.features.kernel_
-        self.diagonal += float(np.sum(Gram(kernel, kernel.points(X)).diagonal(), dtype=np.float64))
+    @classmethod
+    def of(cls, features: Nystroem, X: Any) -> _Sums:
+        diagonal = Gram(features.kernel_, features.kernel_.points(X)).diagonal()
+        equations = features.normal_equations(X, np.ones(length(X)))
+        return cls(features, equations, float(np.sum(diagonal, dtype=np.float64)))
 
-    def moments(self) -> tuple[np.ndarray, np.ndarray, float]:
-        """Means of features, ZᵀHZ, and the trace of HKH.
-
-        The eigenvalues of ZᵀHZ are those of the Nyström approximation of HKH; the trace has the
-        mean of K by it.
-        """
-        assert self.equations is not None
-        count = self.equations.total
-        means = self.equations.feature_sums / count
-        covariance = self.equations.gram - count * means[:, None] * means
-        return means, covariance, max(self.diagonal - count * float(means @ means), math.ulp(0.0))
+    def __add__(self, other: _Sums) -> _Sums:
+        diagonal = self.diagonal + other.diagonal
+        return _Sums(self.features, self.equations + other.equations, diagonal)
 
 
 def _dense_eigenpairs(

@@ -213,17 +213,16 @@ class RidgeUncertainty(CallbackSupportMixin, RidgeSmoother):
         random = generator(random_state)
         if not hasattr(self, "function_"):
             kernel = self._resolved_kernel(X)
-            matrix = as_numpy(Gram(kernel, self._training_points(kernel, X)).dense())
-            return _root(matrix) @ random.standard_normal((len(matrix), n_samples))
-        mean, cov = self.predict(X, return_cov=True)
-        mean, cov = as_numpy(mean), as_numpy(cov)
-        if mean.ndim == 1:
-            return mean[:, None] + _root(cov) @ random.standard_normal((len(mean), n_samples))
+            cov = as_numpy(Gram(kernel, self._training_points(kernel, X)).dense())
+            mean = np.zeros(len(cov))
+        else:
+            mean, cov = map(as_numpy, self.predict(X, return_cov=True))
+        n = len(mean)
         draws = [
-            mean[:, k, None] + _root(cov[..., k]) @ random.standard_normal((len(mean), n_samples))
-            for k in range(mean.shape[1])
+            column[:, None] + _root(matrix) @ random.standard_normal((n, n_samples))
+            for column, matrix in zip(mean.reshape(n, -1).T, cov.reshape(n, n, -1).T, strict=True)
         ]
-        return np.stack(draws, axis=1)
+        return draws[0] if mean.ndim == 1 else np.stack(draws, axis=1)
 
     def predict_interval(self, X: Any, coverage: float = 0.9) -> tuple[np.ndarray, np.ndarray]:
         """Lower and upper ends of intervals for a new target, by the jackknife+.
