@@ -15,7 +15,7 @@ from mercer.evaluation.cpu.vectors import panel_width
 from mercer.evaluation.execution import Affine
 from mercer.evaluation.expression import Expression, Parameter, numbers_of
 from mercer.evaluation.program import EvaluableKernel, Program, lower
-from mercer.evaluation.tiling import TUNING, Tiled, Tuning
+from mercer.evaluation.tiling import Tiled
 from mercer.points import DensePoints, SparsePoints
 from mercer.runtime.budget import Memory
 from mercer.runtime.threads import Span, run, spans, thread_count
@@ -65,9 +65,8 @@ class Cpu(Tiled):
         y: Any,
         dtype: Any,
         memory: Memory = None,
-        tuning: Tuning = TUNING,
     ) -> None:
-        super().__init__(kernel, x, y, dtype, memory, tuning)
+        super().__init__(kernel, x, y, dtype, memory)
         sparse = isinstance(x, SparsePoints) or isinstance(y, SparsePoints)
         if sparse:  # a sparse side is never made dense
             x, y = x.as_sparse(), y.as_sparse()
@@ -82,8 +81,7 @@ class Cpu(Tiled):
         self.centres = self.operands.unmoved or self.operands.centres(y)
 
     def _transposed(self) -> Cpu:
-        more = self.dtype, self.memory, self.tuning
-        return Cpu(self.kernel, self.program, self.y, self.x, *more)
+        return Cpu(self.kernel, self.program, self.y, self.x, self.dtype, self.memory)
 
     rows, columns = _packing("rows"), _packing("columns")
 
@@ -157,7 +155,7 @@ class Cpu(Tiled):
 
     def _of(self, expression: Expression, x: Any, y: Any) -> Cpu:
         """The execution of another expression, on other points."""
-        return Cpu(self.kernel, lower(expression), x, y, self.dtype, self.memory, self.tuning)
+        return Cpu(self.kernel, lower(expression), x, y, self.dtype, self.memory)
 
     def values_of(self, expression: Expression, x: Any, y: Any) -> np.ndarray:
         if isinstance(expression, Parameter):
