@@ -28,6 +28,8 @@ from mercer.points import PointSet
 from mercer.runtime.budget import MEGABYTE, Memory, free_memory, in_words, memory_budget
 from mercer.runtime.threads import Span, run, single_threaded_blas, spans, thread_count
 
+Values = np.ndarray  # a vector, or a matrix with a row for each point
+
 
 @dataclass(frozen=True)
 class Tuning:
@@ -90,12 +92,7 @@ class Tiled(Differentiable):
     column_bytes: int
 
     def __init__(
-        self,
-        kernel: EvaluableKernel,
-        x: PointSet,
-        y: PointSet,
-        dtype: Any,
-        memory: Memory = None,
+        self, kernel: EvaluableKernel, x: PointSet, y: PointSet, dtype: Any, memory: Memory = None
     ) -> None:
         self.kernel, self.x, self.y, self.memory = kernel, x, y, memory
         self.dtype = np.dtype(dtype)
@@ -121,13 +118,7 @@ class Tiled(Differentiable):
         out += self._filled(rows, columns, len(out), len(v)) @ v
 
     def reduce_both(
-        self,
-        rows: Any,
-        columns: Any,
-        v: np.ndarray,
-        w: np.ndarray,
-        out: np.ndarray,
-        out_columns: np.ndarray,
+        self, rows: Any, columns: Any, v: Values, w: Values, out: Values, out_columns: Values
     ) -> None:
         """Add block @ v to out and block.T @ w to out_columns."""
         block = self._filled(rows, columns, len(out), len(v))
@@ -135,12 +126,7 @@ class Tiled(Differentiable):
         out_columns += block.T @ w
 
     def compiled_row_pass(
-        self,
-        rows: Any,
-        columns: Any,
-        lines: np.ndarray,
-        row_map: Affine,
-        values: np.ndarray | None,
+        self, rows: Any, columns: Any, lines: np.ndarray, row_map: Affine, values: np.ndarray | None
     ) -> np.ndarray:
         """Kᵀ(w ∘ (K V + B)) of these rows, a line for each column; `lines` is Vᵀ.
 

@@ -15,7 +15,7 @@ from mercer.evaluation.cpu.vectors import panel_width
 from mercer.evaluation.execution import Affine
 from mercer.evaluation.expression import Expression, Parameter, numbers_of
 from mercer.evaluation.program import EvaluableKernel, Program, lower
-from mercer.evaluation.tiling import Tiled
+from mercer.evaluation.tiling import Tiled, Values
 from mercer.points import DensePoints, SparsePoints
 from mercer.runtime.budget import Memory
 from mercer.runtime.threads import Span, run, spans, thread_count
@@ -114,24 +114,13 @@ class Cpu(Tiled):
         loops.reduce(*self._inputs(rows, columns, "reduce"), v, out)
 
     def reduce_both(
-        self,
-        rows: Side,
-        columns: Side,
-        v: np.ndarray,
-        w: np.ndarray,
-        out: np.ndarray,
-        out_columns: np.ndarray,
+        self, rows: Side, columns: Side, v: Values, w: Values, out: Values, out_columns: Values
     ) -> None:
         loops.reduce_both(*self._inputs(rows, columns, "values"), v, w, out, out_columns)
 
     def compiled_row_pass(
-        self,
-        rows: Side,
-        columns: Side,
-        lines: np.ndarray,
-        row_map: Affine,
-        values: np.ndarray | None,
-    ) -> np.ndarray:
+        self, rows: Side, columns: Side, lines: Values, row_map: Affine, values: Values | None
+    ) -> Values:
         if values is None:
             values = np.empty((rows.count, len(lines) // (1 + row_map.split)))
         padded = -(-columns.count // panel_width(self.dtype)) * panel_width(self.dtype)
