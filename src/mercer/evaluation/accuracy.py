@@ -12,8 +12,9 @@ kernel values keep float32 accuracy.
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -70,30 +71,20 @@ def safe_norm(expression: Expression, number: Number, largest: float) -> float:
 
     For ‖x‖ ≤ 1.5‖y‖ the size is at most 3.25‖y‖². For longer x the distance s is at least ‖x‖²/9,
     so that the error is at most that of 13 s|∂k/∂s|, which is small where k decays.
-
-    >>> from mercer.evaluation.expression import decay, squared_distance
-    >>> s = squared_distance()
-    >>> [round(safe_norm(decay(0.5 * s), s, size), 6) for size in (1.0, 64.0)]
-    [1.0, 22.627417]
     """
     while largest > 0.0 and not expansion_is_safe(expression, number, 3.25 * largest):
         largest /= 2.0**0.5
         if largest < 1e-30:
             return 0.0
-    return largest if _far_pairs_are_safe(expression, number, largest) else 0.0
-
-
-def _far_pairs_are_safe(expression: Expression, number: Number, start: float) -> bool:
-    """Whether 13 s|∂k/∂s| is small for every s from `start`/9 on."""
     slope = derivative(expression, number)
-    if slope is None:
-        return True
-    distances = start / 9.0 * 2.0 ** np.arange(0.0, TUNING.octaves)
-    with np.errstate(all="ignore"):
-        value = float(np.abs(evaluate(expression, {number: np.zeros(1)})).max())
-        slopes = np.abs(evaluate(slope, {number: distances})) * np.ones(TUNING.octaves)
-        worst = 13.0 * np.max(distances * slopes)
-    return bool(worst <= TUNING.product * value)
+    if slope is not None:
+        distances = largest / 9.0 * 2.0 ** np.arange(0.0, TUNING.octaves)
+        value, slopes = _top_and_slopes(expression, slope, {}, number, distances)
+        with np.errstate(all="ignore"):
+            worst = 13.0 * np.max(distances * slopes)
+        if not worst <= TUNING.product * value:
+            return 0.0
+    return largest
 
 
 def steepness(expression: Expression, number: Number, size: float) -> float:
@@ -104,22 +95,27 @@ def steepness(expression: Expression, number: Number, size: float) -> float:
         return math.inf
     if slope is None:
         return 0.0
-    distances = size * 2.0 ** -np.arange(0.0, TUNING.octaves)
-    worst = 0.0
-    for own in (size / 2, size / 32):  # ‖x‖² and ‖y‖² of points that are far out, and less so
-        at = {other: _own(other, own) for other in numbers_of(expression)}
+    distances, worst = size * 2.0 ** -np.arange(0.0, TUNING.octaves), 0.0
+    for norm in (size / 2, size / 32):  # ‖x‖² and ‖y‖² of points that are far out, and less so
+        # the other pair numbers at a distance near 0 are those of a point with itself
+        own = {"squared_distance": 0.0, "x_length": math.sqrt(norm), "y_length": math.sqrt(norm)}
+        others = {o: np.full(1, own.get(o.kind, norm)) for o in numbers_of(expression)}
+        value, slopes = _top_and_slopes(expression, slope, others, number, distances)
         with np.errstate(all="ignore"):
-            value = float(np.abs(evaluate(expression, at | {number: np.zeros(1)})).max())
-            slopes = np.abs(evaluate(slope, at | {number: distances})) * np.ones(TUNING.octaves)
             ratio = np.max(slopes) * size / value if value > 0 else np.inf
         worst = max(worst, float(ratio) if not np.isnan(ratio) else math.inf)
     return worst
 
 
-def _own(number: Number, norm: float) -> np.ndarray:
-    """The other pair numbers at a distance near 0: those of a point with itself."""
-    if number.kind == "squared_distance":
-        return np.zeros(1)
-    if number.kind in ("x_length", "y_length"):
-        return np.full(1, math.sqrt(norm))
-    return np.full(1, norm)
+def _top_and_slopes(
+    expression: Expression,
+    slope: Expression,
+    others: Mapping[Any, np.ndarray],
+    number: Number,
+    distances: np.ndarray,
+) -> tuple[float, np.ndarray]:
+    """The largest size of an expression at a distance of 0, and those of its slope at others."""
+    with np.errstate(all="ignore"):
+        value = float(np.abs(evaluate(expression, {**others, number: np.zeros(1)})).max())
+        slopes = np.abs(evaluate(slope, {**others, number: distances})) * np.ones(TUNING.octaves)
+    return value, slopes

@@ -13,7 +13,7 @@ import numpy as np
 
 from mercer.evaluation.execution import Plan, RowMap, RowPass, added_passes
 from mercer.evaluation.program import EvaluableKernel
-from mercer.evaluation.tiling import TUNING, Tiled, Tuning
+from mercer.evaluation.tiling import Tiled
 from mercer.points import PointSet
 from mercer.runtime.budget import Memory, memory_budget
 from mercer.runtime.threads import spans
@@ -40,15 +40,14 @@ class OwnBlocks(Tiled):
         y: PointSet,
         dtype: Any,
         memory: Memory = None,
-        tuning: Tuning = TUNING,
         flipped: bool = False,
     ) -> None:
-        super().__init__(kernel, x, y, dtype, memory, tuning)
+        super().__init__(kernel, x, y, dtype, memory)
         self.parallel, self.flipped = kernel.parallel, flipped
         self.row_bytes = 3 * self.tile * self.dtype.itemsize  # a function may take copies
 
     def _transposed(self) -> OwnBlocks:
-        more = self.dtype, self.memory, self.tuning, not self.flipped
+        more = self.dtype, self.memory, not self.flipped
         return OwnBlocks(self.kernel, self.y, self.x, *more)
 
     @cached_property
@@ -77,11 +76,9 @@ class OwnBlocks(Tiled):
 
     def row_pass(self, values: np.ndarray, row_map: RowMap) -> RowPass:
         factors = self._factors(values.shape[1]) if values.shape[1] else None
-        return (
-            super().row_pass(values, row_map)
-            if factors is None
-            else factors.row_pass(values, row_map)
-        )
+        if factors is None:
+            return super().row_pass(values, row_map)
+        return factors.row_pass(values, row_map)
 
     def plan(self, columns: int) -> Plan:
         factors = self._factors(columns)
@@ -96,40 +93,20 @@ class OwnBlocks(Tiled):
     def columns(self, start: int, stop: int) -> PointSet:
         return self.y.slice(start, stop)
 
-    def _block(self, rows: PointSet, columns: PointSet) -> np.ndarray:
+    def fill(self, rows: Any, columns: Any, out: np.ndarray, row: int, column: int) -> None:
         sides = (columns, rows) if self.flipped else (rows, columns)
-        block = np.asarray(self.kernel.block(*sides), self.dtype)
-        if block.shape != (len(sides[0]), len(sides[1])):
+        block, shape = np.asarray(self.kernel.block(*sides), self.dtype), tuple(map(len, sides))
+        if block.shape != shape:
             raise ValueError(
-                f"{self.kernel!r} returned a block of shape {block.shape} for {len(sides[0])} and "
-                f"{len(sides[1])} points: it must return one value for each pair, shape "
-                f"{(len(sides[0]), len(sides[1]))}."
+                f"{self.kernel!r} returned a block of shape {block.shape} for {shape[0]} and "
+                f"{shape[1]} points: it must return one value for each pair, shape {shape}."
             )
         if not np.isfinite(block).all():
             raise ValueError(
                 f"{self.kernel!r} returned NaN or infinity: check the function on these points."
             )
-        return block.T if self.flipped else block
-
-    def fill(self, rows: Any, columns: Any, out: np.ndarray, row: int, column: int) -> None:
-        block = self._block(rows, columns)
+        block = block.T if self.flipped else block
         out[row : row + len(rows), column : column + len(columns)] = block
-
-    def reduce(self, rows: Any, columns: Any, v: np.ndarray, out: np.ndarray) -> None:
-        out += self._block(rows, columns) @ v
-
-    def reduce_both(
-        self,
-        rows: Any,
-        columns: Any,
-        v: np.ndarray,
-        w: np.ndarray,
-        out: np.ndarray,
-        out_columns: np.ndarray,
-    ) -> None:
-        block = self._block(rows, columns)
-        out += block @ v
-        out_columns += block.T @ w
 
     def diagonal(self) -> np.ndarray:
         return np.asarray(self.kernel.diagonal(self.x), self.x.dtype)

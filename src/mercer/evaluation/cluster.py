@@ -63,7 +63,7 @@ class OverBlocks:
 
     def product(self, values: np.ndarray) -> Rows:
         """K V, which stays on the workers."""
-        self.placement.refresh()
+        self._refresh()
         vector = self.placement.shared("vector", values)
         blocks = self._each("product", partial(of_block, "product"), vector)
         sample = np.empty((0, values.shape[1]), values.dtype)
@@ -71,13 +71,13 @@ class OverBlocks:
 
     def transposed_product(self, values: Rows) -> np.ndarray:
         """Kᵀ V."""
-        self.placement.refresh()
+        self._refresh()
         arguments = self._beside_blocks(values.blocks())
         return self.placement.summed("transposed", transpose_block, add_up, *arguments)[1]
 
     def row_pass(self, values: np.ndarray, row_map: RowMap) -> RowPass:
         """Kᵀ M(K V): V goes to each worker, the sum over its blocks comes back."""
-        self.placement.refresh()
+        self._refresh()
         count, taken = self.placement.rows, list[Any]()
 
         def slot(part: Any) -> Any:
@@ -102,7 +102,12 @@ class OverBlocks:
 
     def block(self) -> Rows:
         """K, stored where the rows are."""
+        self._refresh()
         return self._computed("matrix", "block")
+
+    def _refresh(self) -> None:
+        """See which workers have the rows now, before K is computed."""
+        self.placement.refresh()
 
     def _computed(self, name: str, verb: str) -> Rows:
         blocks = self._each(name, partial(of_block, verb))
@@ -209,7 +214,7 @@ def _on_card(points: Any) -> Any:
 
 
 @dataclass(eq=False)
-class Cluster:
+class Cluster(OverBlocks):
     """K(X, Y) for rows X on a cluster and columns Y here."""
 
     kernel: EvaluableKernel
@@ -228,32 +233,15 @@ class Cluster:
             )
         local = KernelOnBlock(str(self.dtype), self.memory, self.precision, self.x.names)
         common = Columns(self.kernel, None if same else self.y)
-        self.blocks = OverBlocks(self.x.rows, local, common)
+        super().__init__(self.x.rows, local, common)
 
-    @property
-    def crossed(self) -> OverBlocks:
-        """The blocks of K(X, Y); of all rows with all rows there are none."""
+    def _refresh(self) -> None:
         if self.y is self.x:
             raise ValueError(
                 f"{len(self.x)} rows on a cluster have no Gram matrix of all with all: seek f on "
                 "centres, as by centres=2000 in an estimator, or by features=200."
             )
-        return self.blocks
-
-    def product(self, values: Array) -> Array:
-        return self.crossed.product(values)
-
-    def transposed_product(self, values: Array) -> Array:
-        return self.crossed.transposed_product(values)
-
-    def row_pass(self, values: Array, row_map: RowMap) -> RowPass:
-        return self.crossed.row_pass(values, row_map)
-
-    def block(self) -> Array:
-        return self.crossed.block()
-
-    def diagonal(self) -> Array:
-        return self.blocks.diagonal()
+        super()._refresh()
 
     def gradient(self, values: Array) -> Array:
         raise NotImplementedError("gradients at rows on a cluster: take some of the rows first.")
@@ -265,11 +253,11 @@ class Cluster:
 
     @property
     def workers(self) -> int:
-        return len(self.x.rows.placement.groups)
+        return len(self.placement.groups)
 
     def heads(self, rows: int, dtype: str) -> Cluster:
         """The same for the first rows of each block, in some precision."""
-        return replace(self, x=replace(self.x, rows=self.x.rows.heads(rows)), dtype=dtype)
+        return replace(self, x=replace(self.x, rows=self.rows.heads(rows)), dtype=dtype)
 
     def forecast(self, work: Any) -> ClusterPlan:
         """Time and memory of a fit, of a `Workload`: a few passes over some rows are timed."""
@@ -279,7 +267,7 @@ class Cluster:
         return ClusterPlan(work, self.workers, value, exact, latency)
 
     def plan(self, columns: int) -> Plan:
-        tile = max(self.x.rows.placement.lengths), len(self.y)
+        tile = max(self.placement.lengths), len(self.y)
         memory = 8 * len(self.y) * columns * (2 * self.workers + 2)
         return Plan(f"cluster of {self.workers} workers", "", tile, self.workers, False, memory)
 

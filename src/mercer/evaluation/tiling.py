@@ -28,6 +28,8 @@ from mercer.points import PointSet
 from mercer.runtime.budget import MEGABYTE, Memory, free_memory, in_words, memory_budget
 from mercer.runtime.threads import Span, run, single_threaded_blas, spans, thread_count
 
+Values = np.ndarray  # a vector, or a matrix with a row for each point
+
 
 @dataclass(frozen=True)
 class Tuning:
@@ -73,8 +75,9 @@ class Tiled(Differentiable):
     """K(X, Y) on the host: tiles are computed, reduced and forgotten.
 
     A subclass sets `stripe` (rows of a stripe), `tile` (columns of a tile), `row_bytes` (of a
-    packed row and its scratch space) and `column_bytes`, and implements `rows`, `columns`, `fill`,
-    `reduce` and `reduce_both`. Symmetry is used where X is Y and the kernel is symmetric.
+    packed row and its scratch space) and `column_bytes`, and implements `rows`, `columns` and
+    `fill`, and `reduce` and `reduce_both` where values need not be stored. Symmetry is used where X
+    is Y and the kernel is symmetric.
     """
 
     name = ""
@@ -82,21 +85,16 @@ class Tiled(Differentiable):
     parallel = True  # whether several threads may compute at once
     costly = True  # whether computing a value costs more than copying it
     in_registers = False  # whether there is a `compiled_row_pass`
+    tuning = TUNING
     stripe: int
     tile: int
     row_bytes: int
     column_bytes: int
 
     def __init__(
-        self,
-        kernel: EvaluableKernel,
-        x: PointSet,
-        y: PointSet,
-        dtype: Any,
-        memory: Memory = None,
-        tuning: Tuning = TUNING,
+        self, kernel: EvaluableKernel, x: PointSet, y: PointSet, dtype: Any, memory: Memory = None
     ) -> None:
-        self.kernel, self.x, self.y, self.memory, self.tuning = kernel, x, y, memory, tuning
+        self.kernel, self.x, self.y, self.memory = kernel, x, y, memory
         self.dtype = np.dtype(dtype)
         self.shape = len(x), len(y)
         self.symmetric = x is y and kernel.symmetric
@@ -117,27 +115,18 @@ class Tiled(Differentiable):
 
     def reduce(self, rows: Any, columns: Any, v: np.ndarray, out: np.ndarray) -> None:
         """Add block @ v to out, v and out being one-dimensional."""
-        raise NotImplementedError
+        out += self._filled(rows, columns, len(out), len(v)) @ v
 
     def reduce_both(
-        self,
-        rows: Any,
-        columns: Any,
-        v: np.ndarray,
-        w: np.ndarray,
-        out: np.ndarray,
-        out_columns: np.ndarray,
+        self, rows: Any, columns: Any, v: Values, w: Values, out: Values, out_columns: Values
     ) -> None:
         """Add block @ v to out and block.T @ w to out_columns."""
-        raise NotImplementedError
+        block = self._filled(rows, columns, len(out), len(v))
+        out += block @ v
+        out_columns += block.T @ w
 
     def compiled_row_pass(
-        self,
-        rows: Any,
-        columns: Any,
-        lines: np.ndarray,
-        row_map: Affine,
-        values: np.ndarray | None,
+        self, rows: Any, columns: Any, lines: np.ndarray, row_map: Affine, values: np.ndarray | None
     ) -> np.ndarray:
         """Kᵀ(w ∘ (K V + B)) of these rows, a line for each column; `lines` is Vᵀ.
 
@@ -287,8 +276,10 @@ class Tiled(Differentiable):
             block = self._filled(rows, columns, len(out), len(values), scratch)
             out += thin_product(block, values)
 
-    def _filled(self, rows: Any, columns: Any, n: int, m: int, scratch: Scratch) -> np.ndarray:
-        block = scratch.block(n, m, self.dtype)
+    def _filled(
+        self, rows: Any, columns: Any, n: int, m: int, scratch: Scratch | None = None
+    ) -> np.ndarray:
+        block = np.empty((n, m), self.dtype) if scratch is None else scratch.block(n, m, self.dtype)
         self.fill(rows, columns, block, 0, 0)
         return block
 

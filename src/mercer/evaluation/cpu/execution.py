@@ -15,7 +15,7 @@ from mercer.evaluation.cpu.vectors import panel_width
 from mercer.evaluation.execution import Affine
 from mercer.evaluation.expression import Expression, Parameter, numbers_of
 from mercer.evaluation.program import EvaluableKernel, Program, lower
-from mercer.evaluation.tiling import TUNING, Tiled, Tuning
+from mercer.evaluation.tiling import Tiled, Values
 from mercer.points import DensePoints, SparsePoints
 from mercer.runtime.budget import Memory
 from mercer.runtime.threads import Span, run, spans, thread_count
@@ -65,9 +65,8 @@ class Cpu(Tiled):
         y: Any,
         dtype: Any,
         memory: Memory = None,
-        tuning: Tuning = TUNING,
     ) -> None:
-        super().__init__(kernel, x, y, dtype, memory, tuning)
+        super().__init__(kernel, x, y, dtype, memory)
         sparse = isinstance(x, SparsePoints) or isinstance(y, SparsePoints)
         if sparse:  # a sparse side is never made dense
             x, y = x.as_sparse(), y.as_sparse()
@@ -82,8 +81,7 @@ class Cpu(Tiled):
         self.centres = self.operands.unmoved or self.operands.centres(y)
 
     def _transposed(self) -> Cpu:
-        more = self.dtype, self.memory, self.tuning
-        return Cpu(self.kernel, self.program, self.y, self.x, *more)
+        return Cpu(self.kernel, self.program, self.y, self.x, self.dtype, self.memory)
 
     rows, columns = _packing("rows"), _packing("columns")
 
@@ -116,24 +114,13 @@ class Cpu(Tiled):
         loops.reduce(*self._inputs(rows, columns, "reduce"), v, out)
 
     def reduce_both(
-        self,
-        rows: Side,
-        columns: Side,
-        v: np.ndarray,
-        w: np.ndarray,
-        out: np.ndarray,
-        out_columns: np.ndarray,
+        self, rows: Side, columns: Side, v: Values, w: Values, out: Values, out_columns: Values
     ) -> None:
         loops.reduce_both(*self._inputs(rows, columns, "values"), v, w, out, out_columns)
 
     def compiled_row_pass(
-        self,
-        rows: Side,
-        columns: Side,
-        lines: np.ndarray,
-        row_map: Affine,
-        values: np.ndarray | None,
-    ) -> np.ndarray:
+        self, rows: Side, columns: Side, lines: Values, row_map: Affine, values: Values | None
+    ) -> Values:
         if values is None:
             values = np.empty((rows.count, len(lines) // (1 + row_map.split)))
         padded = -(-columns.count // panel_width(self.dtype)) * panel_width(self.dtype)
@@ -157,7 +144,7 @@ class Cpu(Tiled):
 
     def _of(self, expression: Expression, x: Any, y: Any) -> Cpu:
         """The execution of another expression, on other points."""
-        return Cpu(self.kernel, lower(expression), x, y, self.dtype, self.memory, self.tuning)
+        return Cpu(self.kernel, lower(expression), x, y, self.dtype, self.memory)
 
     def values_of(self, expression: Expression, x: Any, y: Any) -> np.ndarray:
         if isinstance(expression, Parameter):

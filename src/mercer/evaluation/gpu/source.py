@@ -46,6 +46,9 @@ import triton.language as tl
 '''
 
 
+Pairs = list[tuple[str, str]]  # parts of operands that are multiplied
+
+
 @dataclass
 class _Function:
     """The lines of a function under construction, by the loop they stand in.
@@ -164,11 +167,7 @@ def _matrix_product(function: _Function, f: int, plan: OperandPlan, dtype: str) 
 
 
 def _resident(
-    function: _Function,
-    f: int,
-    plan: OperandPlan,
-    pairs: list[tuple[str, str]],
-    arithmetic: tuple[str, str],
+    function: _Function, f: int, plan: OperandPlan, pairs: Pairs, arithmetic: tuple[str, str]
 ) -> None:
     """Few columns: those of the rows stay in registers or shared memory."""
     size, pieces = stored_width(plan.width), _pieces(plan.width)
@@ -193,11 +192,7 @@ def _resident(
 
 
 def _streamed(
-    function: _Function,
-    f: int,
-    plan: OperandPlan,
-    pairs: list[tuple[str, str]],
-    arithmetic: tuple[str, str],
+    function: _Function, f: int, plan: OperandPlan, pairs: Pairs, arithmetic: tuple[str, str]
 ) -> None:
     """Many columns: both sides are read again for each tile, a step at a time."""
     size = stored_width(plan.width)
