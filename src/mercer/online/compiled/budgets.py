@@ -225,12 +225,19 @@ def _project(state):  # type: ignore[no-untyped-def]
     With A = (K + τI)⁻¹, leaving out p costs ‖a_p‖²/A_pp, and a ← a − A_:p a_p/A_pp sets a_p to 0.
     """
     apart()
-    count, inverse = state.integers[COUNT], state.inverse
-    best = _cheapest(state.a, inverse, count)
+    count, inverse, a = state.integers[COUNT], state.inverse, state.a
+    best, lowest = 0, math.inf
+    for j in range(count):
+        size = 0.0
+        for o in range(a.shape[1]):
+            size += a[j, o] * a[j, o]
+        # multiplied out: the division is needed only where p is the best so far
+        if size < lowest * inverse[j, j]:
+            best, lowest = j, size / inverse[j, j]
     column = np.empty(count)
     for j in range(count):
         column[j] = inverse[best, j]
-    _carry(state.a, column, best)
+    _carry(a, column, best)
     if len(state.b):
         _carry(state.b, column, best)
     # the inverse of the matrix without row and column p, by the same elimination: O(m²), where a
@@ -240,20 +247,6 @@ def _project(state):  # type: ignore[no-untyped-def]
         for j in range(count):
             line[j] -= factor * column[j]
     remove(state, best)
-
-
-@inner
-def _cheapest(a, inverse, count):  # type: ignore[no-untyped-def]
-    """The p with the least ‖a_p‖²/A_pp."""
-    best, lowest = 0, math.inf
-    for j in range(count):
-        size = 0.0
-        for o in range(a.shape[1]):
-            size += a[j, o] * a[j, o]
-        # multiplied out: the division is needed only where p is the best so far
-        if size < lowest * inverse[j, j]:
-            best, lowest = j, size / inverse[j, j]
-    return best
 
 
 @inner

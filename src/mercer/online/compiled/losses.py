@@ -20,15 +20,10 @@ def losses(kind, address, numbers, share, offset, targets, t, f, values, slope):
     else:
         for o in range(len(values)):
             values[o] = 0.0
-        values[0] = _row_loss(kind, numbers, targets[t], f, slope)
-
-
-@inner
-def _row_loss(kind, numbers, y, f, slope):  # type: ignore[no-untyped-def]
-    """The value of a loss of a row of scores; its slopes are written into `slope`."""
-    if kind == MULTINOMIAL:
-        return _multinomial(y, f, slope)
-    return _max_margin(numbers[0], y, f, slope)
+        if kind == MULTINOMIAL:
+            values[0] = _multinomial(targets[t], f, slope)
+        else:
+            values[0] = _max_margin(numbers[0], targets[t], f, slope)
 
 
 @inner

@@ -37,10 +37,10 @@ def backward(factor, x, count):  # type: ignore[no-untyped-def]
 
 
 @inner
-def update(factor, x, first, count):  # type: ignore[no-untyped-def]
-    """RᵀR ← RᵀR + xxᵀ by rotations, for rows and columns from `first` on; x is used up."""
+def update(factor, x, count):  # type: ignore[no-untyped-def]
+    """RᵀR ← RᵀR + xxᵀ by rotations; x is used up."""
     widen()
-    for i in range(first, count):
+    for i in range(count):
         old, add = factor[i, i], x[i]
         if add == 0.0:
             continue
@@ -80,7 +80,7 @@ def _drop_first(state, count):  # type: ignore[no-untyped-def]
         copy_row(state.targets, i, state.targets, i + 1)
         for j in range(i, left):
             factor[i, j] = factor[i + 1, j + 1]
-    update(factor, first, 0, left)
+    update(factor, first, left)
     for o in range(len(state.right)):
         for i in range(left):
             state.right[o, i] = state.targets[i, o]
@@ -88,8 +88,11 @@ def _drop_first(state, count):  # type: ignore[no-untyped-def]
 
 
 @inner
-def _learn_exactly(state, block, t, row, work, noise, window, f):  # type: ignore[no-untyped-def]
-    """Grow the factor of K + αW⁻¹; right = R⁻ᵀy, so that f(x) = ⟨R⁻ᵀk_x, right⟩."""
+def _learn_exactly(state, block, t, row, work, alpha, window, f):  # type: ignore[no-untyped-def]
+    """Grow the factor of K + αW⁻¹; right = R⁻ᵀy, so that f(x) = ⟨R⁻ᵀk_x, right⟩.
+
+    Returns whether that can be done: α may be lost in rounding.
+    """
     count = state.integers[COUNT]
     own = work[:1]
     _solved(state.factor, row, 0, own, count)
@@ -99,7 +102,7 @@ def _learn_exactly(state, block, t, row, work, noise, window, f):  # type: ignor
         _drop_first(state, count)
         count -= 1
         _solved(state.factor, row, 1, own, count)
-    corner = block.diagonal[t] + noise - _dot(own[0], own[0], count)
+    corner = block.diagonal[t] + alpha / block.weights[t] - _dot(own[0], own[0], count)
     if not corner > 0.0:
         return False
     _append(state.factor, own[0], corner, count)
@@ -149,20 +152,12 @@ def _learn_sparsely(state, block, t, row, work, tolerance, alpha, f):  # type: i
         state.factor[count, count] = math.sqrt(alpha)
         _admit(state, block, t, count)
         count += 1
-    _weigh_in(state, block, t, phi, count)
-    return True
-
-
-@inner
-def _weigh_in(state, block, t, phi, count):  # type: ignore[no-untyped-def]
-    """ΦᵀWy and ΦᵀWΦ + αI with one more row."""
-    weight = block.weights[t]
-    for o in range(len(state.right)):
-        for i in range(count):
-            state.right[o, i] += weight * phi[i] * block.targets[t, o]
+    weight = block.weights[t]  # ΦᵀWy and ΦᵀWΦ + αI with one more row
     for i in range(count):
+        for o in range(len(f)):
+            state.right[o, i] += weight * phi[i] * block.targets[t, o]
         phi[i] *= math.sqrt(weight)
-    update(state.factor, phi, 0, count)
+    update(state.factor, phi, count)
 
 
 @compiled
@@ -176,11 +171,8 @@ def recursive_learn(state, block, alpha, tolerance, window):  # type: ignore[no-
         for j in range(state.integers[COUNT]):
             row[j] = values[columns[j]]
         if tolerance > 0.0:
-            done = _learn_sparsely(state, block, t, row, work, tolerance, alpha, f)
-        else:
-            noise = alpha / block.weights[t]
-            done = _learn_exactly(state, block, t, row, work, noise, window, f)
-        if not done:
+            _learn_sparsely(state, block, t, row, work, tolerance, alpha, f)
+        elif not _learn_exactly(state, block, t, row, work, alpha, window, f):
             return t
         loss = 0.0
         for o in range(outputs):
@@ -202,8 +194,7 @@ def recursive_coefficients(state, sparse):  # type: ignore[no-untyped-def]
             x[o, i] = state.right[o, i]
     if sparse:
         forward(state.factor, x, count)
-        backward(state.factor, x, count)
+    backward(state.factor, x, count)
+    if sparse:
         backward(state.base, x, count)
-    else:
-        backward(state.factor, x, count)
     return x
