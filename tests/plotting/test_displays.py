@@ -7,21 +7,36 @@ import warnings
 import numpy as np
 import pytest
 
-from mercer import SVC, SVR, ConformalRegressor, KernelPCA, KernelRidge, KernelRidgeCV
-from mercer.kernels import Gaussian, Linear, Matern
+from mercer import (
+    SVC,
+    SVR,
+    ConformalRegressor,
+    KernelPCA,
+    KernelRidge,
+    KernelRidgeCV,
+    LearnedKernelRegressor,
+)
+from mercer.kernels import Exponential, Gaussian, Linear, Matern
 from mercer.kernels.mercer import Normal
+from mercer.online import OnlineKernelMachine
 from mercer.plotting import (
     ComponentsDisplay,
     EigenfunctionsDisplay,
     FittedFunctionDisplay,
     GramDisplay,
+    HistoryDisplay,
+    MetricDisplay,
     SpectrumDisplay,
     SupportVectorsDisplay,
     ValidationDisplay,
 )
+from mercer.solvers import ConjugateGradient, Newton
 
 matplotlib = pytest.importorskip("matplotlib")
 matplotlib.use("Agg")
+
+POINTS = np.random.default_rng(0).uniform(size=(60, 1))
+ROWS = np.random.default_rng(0).standard_normal((80, 4))
 
 
 @pytest.fixture(autouse=True)
@@ -141,3 +156,82 @@ def test_tables_with_names_are_drawn_without_a_warning():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         FittedFunctionDisplay.from_estimator(model, table, y)
+
+
+# ---- how learning went ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("solver", "centres"), [(ConjugateGradient(rank=5), None), (Newton(sample=10), 20)]
+)
+@pytest.mark.parametrize("against", ["iterations", "seconds"])
+def test_the_curve_is_what_was_recorded(solver, centres, against):
+    model = KernelRidge(
+        1e-3, kernel=Gaussian(0.2), solver=solver, centres=centres, random_state=0
+    ).fit(POINTS, np.sin(6 * POINTS[:, 0]))
+    display = HistoryDisplay.from_estimator(model, against=against)
+    (line,) = display.ax_.lines
+    np.testing.assert_allclose(line.get_ydata(), model.solution_.history[display.measure])
+    assert len(line.get_xdata()) == len(model.solution_.history["seconds"])
+
+
+@pytest.mark.parametrize("against", ["iterations", "seconds"])
+def test_held_out_scores_are_drawn_with_the_iterate_that_was_returned(against):
+    solver = ConjugateGradient(rank=5, tolerance=1e-9)
+    y = np.sin(6 * POINTS[:, 0]) + np.random.default_rng(1).standard_normal(60)
+    model = KernelRidge(
+        1e-6, kernel=Gaussian(0.2), solver=solver, early_stopping=True, random_state=0
+    ).fit(POINTS, y)
+    display = HistoryDisplay.from_estimator(model, against=against)
+    curve, best = display.ax_.lines
+    np.testing.assert_allclose(curve.get_ydata(), -model.validation_scores_)
+    place = int(np.argmax(model.validation_scores_))
+    assert best.get_xdata()[0] == curve.get_xdata()[place]
+    assert curve.get_xdata()[0] == 0
+
+
+def test_a_factorisation_has_no_history():
+    model = KernelRidge(kernel=Gaussian(0.2)).fit(POINTS, POINTS[:, 0])
+    with pytest.raises(ValueError, match="no history to draw"):
+        HistoryDisplay.from_estimator(model)
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        SVR(kernel=Gaussian(0.2), early_stopping=True),
+        SVC(kernel=Gaussian(0.2), early_stopping=True, random_state=0),
+        OnlineKernelMachine(Gaussian(0.2), early_stopping=True, random_state=0),
+    ],
+    ids=lambda model: type(model).__name__,
+)
+def test_rounds_and_passes_are_drawn(model):
+    display = HistoryDisplay.from_estimator(model.fit(POINTS, np.sign(POINTS[:, 0] - 0.5)))
+    curve, best = display.ax_.lines
+    np.testing.assert_allclose(curve.get_ydata(), -model.validation_scores_)
+    assert curve.get_xdata()[0] == isinstance(model, OnlineKernelMachine)  # the first pass, or 0
+    assert best.get_xdata()[0] == curve.get_xdata()[np.argmax(model.validation_scores_)]
+
+
+@pytest.mark.parametrize("form", ["diagonal", "full"])
+def test_the_picture_shows_what_was_learned(form):
+    model = LearnedKernelRegressor(kernel=Exponential(), form=form, rounds=2)
+    display = MetricDisplay.from_estimator(model.fit(ROWS, ROWS[:, 2] ** 2), most=3)
+    bars, path, *matrix = display.axes_
+    widths = sorted(model.feature_importances_)[-3:]
+    np.testing.assert_allclose([bar.get_width() for bar in bars.patches], widths)
+    assert bars.get_yticklabels()[-1].get_text() == "column 2" == display.order()[0]
+    errors = [one.error for one in model.learned_.rounds]
+    np.testing.assert_allclose(path.lines[0].get_ydata(), errors)
+    assert path.lines[1].get_xdata()[0] == model.learned_.chosen
+    if form == "full":
+        values = matrix[0].images[0].get_array()
+        np.testing.assert_allclose(np.diag(values), widths[::-1])
+
+
+def test_names_must_fit():
+    model = LearnedKernelRegressor(kernel=Exponential(), form="diagonal", rounds=1).fit(
+        ROWS, ROWS[:, 0]
+    )
+    with pytest.raises(ValueError, match="4 columns; got 1 names"):
+        MetricDisplay(model.learned_, ["a"])
