@@ -505,7 +505,7 @@ class _Pivoted(Choice):
         for _ in self._grown(factor, random):
             if self._enough(factor):
                 break
-        if not factor.rank:
+        if not factor.pivots:
             raise ValueError("the kernel is 0 at all points: there is nothing to approximate.")
         numbers = self._completed(factor, random)
         if drawn is not None:
@@ -521,6 +521,10 @@ class _Pivoted(Choice):
         """Whether other pivots would choose no better than drawing by what these leave."""
         return False
 
+    def _columns_pay(self, factor: PartialFactor, block: Candidates) -> bool:
+        """Whether pivots get their columns now, after such a block."""
+        return True
+
     def _completed(self, factor: PartialFactor, random: np.random.Generator) -> list[int]:
         """The pivots, and what else is chosen by what they leave."""
         return factor.pivots
@@ -528,9 +532,11 @@ class _Pivoted(Choice):
     def _grown(self, factor: PartialFactor, random: np.random.Generator) -> Iterator[PartialFactor]:
         while factor.missing and not factor.exhausted:
             block = self._block(factor, random)
-            if not block.accepted:
+            if not (block.accepted or factor.waiting):
                 return
-            factor.grow(block)
+            factor.take(block)
+            if self._columns_pay(factor, block):
+                factor.grow()
             yield factor
 
     def _pool_size(self, x: PointSet) -> int:
@@ -564,7 +570,8 @@ class RandomlyPivoted(_Pivoted):
     pivots : int, optional
         Take so many pivots at most, which cost the square of their number, and draw the other
         centres at once, by the residuals that those leave. Fewer are taken where these are all
-        alike, as in many dimensions: no pivot stands for another point then.
+        alike, as in many dimensions: no pivot stands for another point then. The factor is left
+        out, most of which is not needed to choose.
 
     References
     ----------
@@ -599,9 +606,19 @@ class RandomlyPivoted(_Pivoted):
         mean, square = factor.residual.sum() / others, factor.residual @ factor.residual / others
         return bool(square <= (1.0 + ALIKE) * mean**2)
 
+    def _columns_pay(self, factor: PartialFactor, block: Candidates) -> bool:
+        if self.pivots is None or not factor.x.machine.uses_numpy:  # a card is quick with columns
+            return True
+        accepted = max(0.0, float((block.left / np.maximum(block.before, factor.noise)).mean()))
+        rejected = factor.missing * (1.0 - accepted)  # of the candidates to come, times accepted
+        late = factor.tuning.rejected * rejected > accepted * len(factor.residual)
+        return factor.missing > 0 and (late or factor.waiting >= factor.tuning.waiting)
+
     def _completed(self, factor: PartialFactor, random: np.random.Generator) -> list[int]:
+        if len(factor.pivots) < self.count and factor.waiting:
+            factor.grow()
         unlike = np.flatnonzero(factor.residual > factor.noise)  # from the pivots and their span
-        missing = min(self.count - factor.rank, len(unlike))
+        missing = min(self.count - len(factor.pivots), len(unlike))
         if factor.exhausted or missing <= 0:
             return factor.pivots
         shares = factor.residual[unlike] / factor.residual[unlike].sum()
@@ -610,6 +627,7 @@ class RandomlyPivoted(_Pivoted):
 
     def _block(self, factor: PartialFactor, random: np.random.Generator) -> Candidates:
         draws = factor.tuning.candidates(factor.columns.shape[1])
+        draws = draws if self.pivots is None else 2 * draws  # where a block is no pass
         shares = factor.residual / factor.residual.sum()
         block = factor.candidates(random.choice(len(shares), draws, p=shares))
         block.accept_in_order(random.random(draws), factor.noise)
