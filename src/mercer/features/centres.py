@@ -603,7 +603,7 @@ class RandomlyPivoted(_Pivoted):
         if self.pivots is None or 8 * factor.rank < self._most_pivots():
             return False
         others = max(len(factor.residual) - factor.rank, 1)  # of pivots nothing is left
-        mean, square = factor.residual.sum() / others, factor.residual @ factor.residual / others
+        mean, square = factor.residual.sum() / others, (factor.residual**2).sum() / others
         return bool(square <= (1.0 + ALIKE) * mean**2)
 
     def _columns_pay(self, factor: PartialFactor, block: Candidates) -> bool:

@@ -33,7 +33,7 @@ from mercer.operators import (
     StoredMatrix,
 )
 from mercer.runtime.machine import CPU, float64_is_slow
-from mercer.runtime.threads import single_threaded_blas, spans
+from mercer.runtime.threads import blas_for, single_threaded_blas, spans
 from mercer.solvers.krylov import Step, conjugate_steps
 from mercer.solvers.optimality import Evaluation, Gap, centred_slopes, sum_error
 from mercer.solvers.preconditioners.memory import stores_rows
@@ -112,10 +112,11 @@ class Basis:
         # units of the points, not of this matrix: passes multiply β by K_nM in their precision
         unit = float(np.finfo(problem.operator.dtype).eps)
         jitter = tuning.jitter * unit * float(abs(matrix.diagonal()).mean())
-        try:
-            self.factor = linalg.cholesky(matrix, jitter=jitter, overwrite=True)
-        except NotPositiveDefiniteError:
-            self.factor = linalg.cholesky(matrix, overwrite=True)
+        with blas_for(self.size**3 / 3):
+            try:
+                self.factor = linalg.cholesky(matrix, jitter=jitter, overwrite=True)
+            except NotPositiveDefiniteError:
+                self.factor = linalg.cholesky(matrix, overwrite=True)
         self.factor = replace(self.factor, refined=False)  # its solutions are never final
 
     @property
