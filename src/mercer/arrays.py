@@ -193,6 +193,7 @@ def to_precision(array: Array, dtype: Any) -> Array:
     return xp.astype(array, getattr(xp, name), copy=False)
 
 
+@cache  # NumPy takes 8 µs to name a dtype, longer than most functions that ask
 def precision(dtype: Any) -> str:
     """The name of a dtype of any library: "float32" or "float64"."""
     return np.dtype(dtype).name if isinstance(dtype, type) else str(dtype).rpartition(".")[2]

@@ -17,7 +17,7 @@ from mercer.features.centres import (
     Uniform,
     drawn,
 )
-from mercer.features.partial_cholesky import Candidates, PartialFactor
+from mercer.features.partial_cholesky import Candidates, PartialFactor, Tuning
 from mercer.kernels import Gaussian, Linear, PairKernel, Precomputed
 
 METHODS = {
@@ -114,6 +114,21 @@ def sequential(kernel, X, count, pick):
     return pivots
 
 
+@pytest.mark.parametrize("waiting", [0, 1000])
+def test_pivots_that_wait_get_the_columns_of_others(waiting, monkeypatch):
+    monkeypatch.setattr(RandomlyPivoted, "tuning", Tuning(rejected=0.0, waiting=waiting))
+    X, choice = cloud(600), RandomlyPivoted(100, 0, pivots=100)
+    factor = PartialFactor(K, K.points(X), 100, tuning=choice.tuning)
+    *_, factor = choice._grown(factor, np.random.default_rng(0))
+    assert (factor.rank == 0) is bool(waiting)
+    assert factor.rank + factor.waiting == 100
+    assert choice.choose(K, X).factor is None  # the last ones were never needed
+    factor.grow()
+    left = factor.residual.sum() / 600
+    assert left == pytest.approx(trace_error(K, X, factor.pivots), abs=1e-9)
+    assert np.allclose(factor.columns @ factor.columns[factor.pivots].T, K(X, X[factor.pivots]))
+
+
 @pytest.mark.parametrize("spread", [0.0, 1.0])
 def test_greedy_in_blocks_is_greedy(spread):
     scales = np.exp(spread * cloud(200, 1)[:, 0])
@@ -128,7 +143,11 @@ def test_slack_costs_little():
     assert quick < 1.3 * exact
 
 
-def test_rejection_gives_the_law_of_one_pivot_at_a_time():
+@pytest.mark.parametrize("waiting", [False, True])
+def test_rejection_gives_the_law_of_one_pivot_at_a_time(waiting, monkeypatch):
+    if waiting:  # blocks of two candidates, and no columns between them
+        monkeypatch.setattr(RandomlyPivoted, "tuning", Tuning(fewest=1, rejected=0.0))
+    pivots = 3 if waiting else None
     X = cloud(12)
     X[:6] *= 0.05  # half of the points are nearly one point
     draws = 400
@@ -143,7 +162,7 @@ def test_rejection_gives_the_law_of_one_pivot_at_a_time():
         random = np.random.default_rng(10_000 + seed)
         return sequential(K, X, 3, lambda left: int(random.choice(12, p=left / left.sum())))
 
-    ours = counts(lambda seed: RandomlyPivoted(3, random_state=seed).choose(K, X).indices)
+    ours = counts(lambda seed: RandomlyPivoted(3, seed, pivots=pivots).choose(K, X).indices)
     slow = counts(twin)
     spread = np.sqrt((ours + slow) / draws)
     assert (np.abs(ours - slow) <= 4.5 * spread + 3 / draws).all()
@@ -232,7 +251,8 @@ def test_pivots_in_order_are_those_of_a_whole_factorisation():
     rng = np.random.default_rng(0)
     X = rng.normal(size=(60, 2))
     matrix, chances = Gaussian(0.7)(X), rng.random(60)
-    quick, slow = (Candidates(matrix.copy(), np.arange(60)) for _ in range(2))
+    own = np.arange(60), matrix.diagonal(), np.empty((0, 60))
+    quick, slow = (Candidates(matrix.copy(), *own) for _ in range(2))
     quick.accept_in_order(chances, 1e-12)
     for i in range(60):
         if max(chances[i] * slow.before[i], 1e-12) < slow.left[i]:
@@ -263,10 +283,11 @@ def test_centres_that_are_a_third_of_the_rows_are_independent():
 def test_pivots_that_stand_for_themselves_alone_end(width, few, monkeypatch):
     """In many dimensions all residuals are alike, and the other centres are drawn at once."""
     ranks, grow = [], PartialFactor.grow
+    monkeypatch.setattr(RandomlyPivoted, "tuning", Tuning(waiting=100))
     monkeypatch.setattr(
         PartialFactor,
         "grow",
-        lambda factor, block: (grow(factor, block), ranks.append(factor.rank)),
+        lambda factor: (grow(factor), ranks.append(factor.rank)),
     )
     X = np.random.default_rng(0).standard_normal((2000, width))
     choice = RandomlyPivoted(400, random_state=0, pool=2000, pivots=400)

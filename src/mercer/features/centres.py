@@ -19,7 +19,7 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, Self, TypeAlias
+from typing import Any, ClassVar, Self, TypeAlias
 
 import numpy as np
 from sklearn.utils import check_random_state
@@ -28,7 +28,7 @@ from mercer import linalg
 from mercer.arrays import namespace, smallest, uniform
 from mercer.checks import check_count, check_positive
 from mercer.features.inputs import length, over_rows
-from mercer.features.partial_cholesky import Candidates, PartialFactor, block_size
+from mercer.features.partial_cholesky import Candidates, PartialFactor, Tuning
 from mercer.kernels import laws
 from mercer.kernels.base import Kernel
 from mercer.kernels.measures import Seed, generator
@@ -275,6 +275,8 @@ class KMeansPlusPlus(Choice):
     True
     """
 
+    tuning: ClassVar[Tuning] = Tuning()
+
     def _choose(self, kernel: Kernel, x: PointSet) -> Centres:
         x = x.host()
         random, own = generator(self.random_state), _diagonal(kernel, x)
@@ -311,7 +313,9 @@ class KMeansPlusPlus(Choice):
         random: np.random.Generator,
     ) -> list[int]:
         """Candidates by the distances before the block, accepted with probability now/before."""
-        draws = random.choice(len(x), block_size(self.count), p=distances / distances.sum())
+        draws = random.choice(
+            len(x), Tuning().candidates(self.count), p=distances / distances.sum()
+        )
         values = Gram(kernel, x.take(draws)).dense().astype(np.float64)
         between = np.maximum(own[draws][:, None] + own[draws] - 2.0 * values, 0.0)
         now, before = distances[draws].copy(), distances[draws]
@@ -459,12 +463,6 @@ class LeverageScores(Choice):
         return max(tail / k, 1e-12 * trace, np.finfo(np.float64).tiny)
 
 
-FACTOR_BYTES = 4 << 30  # where no budget is given: a seed decides, not what is free
-# Variance of residuals, relative to the square of their mean, below which they are alike: a pivot
-# that stood for an eighth of the points around it would leave more.
-ALIKE = 0.03
-
-
 @dataclass(frozen=True)
 class _Pivoted(Choice):
     """The base of pivoted methods: blocks of pivots until there are enough, perhaps from a pool."""
@@ -472,6 +470,7 @@ class _Pivoted(Choice):
     pool: int | None = None
     memory: Memory = None
     pivots = None  # no parameter of `Greedy`
+    tuning: ClassVar[Tuning] = Tuning()
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -483,7 +482,7 @@ class _Pivoted(Choice):
 
         It is one object that grows, stored in `dtype`, the precision of the points by default.
         """
-        factor = PartialFactor(kernel, x, self.count, dtype)
+        factor = PartialFactor(kernel, x, self.count, dtype, self.tuning)
         yield from self._grown(factor, generator(self.random_state))
 
     def _choose(self, kernel: Kernel, x: PointSet) -> Centres:
@@ -491,11 +490,12 @@ class _Pivoted(Choice):
         rows = self._pool_size(x)
         drawn = None if rows >= len(x) else np.sort(random.choice(len(x), rows, replace=False))
         among = x.slice(0, len(x)) if drawn is None else x.take(drawn)
-        factor = PartialFactor(kernel, among, min(self.pivots or self.count, self.count))
+        most = min(self.pivots or self.count, self.count)
+        factor = PartialFactor(kernel, among, most, tuning=self.tuning)
         for _ in self._grown(factor, random):
             if self._enough(factor):
                 break
-        if not factor.rank:
+        if not factor.pivots:
             raise ValueError("the kernel is 0 at all points: there is nothing to approximate.")
         numbers = self._completed(factor, random)
         if drawn is not None:
@@ -508,6 +508,10 @@ class _Pivoted(Choice):
         """Whether other pivots would choose no better than drawing by what these leave."""
         return False
 
+    def _columns_pay(self, factor: PartialFactor, block: Candidates) -> bool:
+        """Whether pivots get their columns now, after such a block."""
+        return True
+
     def _completed(self, factor: PartialFactor, random: np.random.Generator) -> list[int]:
         """The pivots, and what else is chosen by what they leave."""
         return factor.pivots
@@ -515,15 +519,17 @@ class _Pivoted(Choice):
     def _grown(self, factor: PartialFactor, random: np.random.Generator) -> Iterator[PartialFactor]:
         while factor.missing and not factor.exhausted:
             block = self._block(factor, random)
-            if not block.accepted:
+            if not (block.accepted or factor.waiting):
                 return
-            factor.grow(block)
+            factor.take(block)
+            if self._columns_pay(factor, block):
+                factor.grow()
             yield factor
 
     def _pool_size(self, x: PointSet) -> int:
         if self.pool is not None:
             return max(int(self.pool), self.count)
-        budget = FACTOR_BYTES if self.memory is None else memory_budget(self.memory)
+        budget = self.tuning.factor_bytes if self.memory is None else memory_budget(self.memory)
         return max(min(len(x), budget // (self.count * x.dtype.itemsize)), self.count)
 
     def _block(self, factor: PartialFactor, random: np.random.Generator) -> Candidates:
@@ -550,7 +556,8 @@ class RandomlyPivoted(_Pivoted):
     pivots : int, optional
         Take so many pivots at most, which cost the square of their number, and draw the other
         centres at once, by the residuals that those leave. Fewer are taken where these are all
-        alike, as in many dimensions: no pivot stands for another point then.
+        alike, as in many dimensions: no pivot stands for another point then. The factor is left
+        out, most of which is not needed to choose.
 
     References
     ----------
@@ -579,12 +586,22 @@ class RandomlyPivoted(_Pivoted):
         if self.pivots is None or 8 * factor.rank < factor.columns.shape[1]:
             return False
         others = max(len(factor.residual) - factor.rank, 1)  # of pivots nothing is left
-        mean, square = factor.residual.sum() / others, factor.residual @ factor.residual / others
-        return bool(square <= (1.0 + ALIKE) * mean**2)
+        mean, square = factor.residual.sum() / others, (factor.residual**2).sum() / others
+        return bool(square <= (1.0 + self.tuning.alike) * mean**2)
+
+    def _columns_pay(self, factor: PartialFactor, block: Candidates) -> bool:
+        if self.pivots is None or not factor.x.machine.uses_numpy:  # a card is quick with columns
+            return True
+        accepted = max(0.0, float((block.left / np.maximum(block.before, factor.noise)).mean()))
+        rejected = factor.missing * (1.0 - accepted)  # of the candidates to come, times accepted
+        late = factor.tuning.rejected * rejected > accepted * len(factor.residual)
+        return factor.missing > 0 and (late or factor.waiting >= factor.tuning.waiting)
 
     def _completed(self, factor: PartialFactor, random: np.random.Generator) -> list[int]:
+        if len(factor.pivots) < self.count and factor.waiting:
+            factor.grow()
         unlike = np.flatnonzero(factor.residual > factor.noise)  # from the pivots and their span
-        missing = min(self.count - factor.rank, len(unlike))
+        missing = min(self.count - len(factor.pivots), len(unlike))
         if factor.exhausted or missing <= 0:
             return factor.pivots
         shares = factor.residual[unlike] / factor.residual[unlike].sum()
@@ -592,7 +609,8 @@ class RandomlyPivoted(_Pivoted):
         return [*factor.pivots, *rest.tolist()]
 
     def _block(self, factor: PartialFactor, random: np.random.Generator) -> Candidates:
-        draws = block_size(factor.columns.shape[1])
+        draws = factor.tuning.candidates(factor.columns.shape[1])
+        draws = draws if self.pivots is None else 2 * draws  # where a block is no pass
         shares = factor.residual / factor.residual.sum()
         block = factor.candidates(random.choice(len(shares), draws, p=shares))
         block.accept_in_order(random.random(draws), factor.noise)
@@ -635,7 +653,7 @@ class Greedy(_Pivoted):
 
     def _block(self, factor: PartialFactor, random: np.random.Generator) -> Candidates:
         residual = factor.residual
-        draws = min(block_size(factor.columns.shape[1]), len(residual))
+        draws = min(factor.tuning.candidates(factor.columns.shape[1]), len(residual))
         order = np.argsort(-residual, kind="stable")  # of equal residuals the first comes first
         elsewhere = residual[order[draws]] if draws < len(residual) else 0.0
         block = factor.candidates(order[:draws])
@@ -654,13 +672,16 @@ AnyChoice: TypeAlias = Choice | Given
 # ---- which way -----------------------------------------------------------------------------------
 
 
-# The pool from which pivots are drawn has at most and at least so many rows for each centre: more
-# gain little, and of a pool with fewer a part is drawn anyhow.
-MOST_ROWS, FEWEST_ROWS = 20, 4
-# Rows of the pool, times the square of the pivots, for each kernel value between rows and centres:
-# at this number the choice takes as long as 20 passes over the data, which is what a fit takes.
-PASSES = 900.0
-HOST_BYTES = 256 << 20  # of the factor of the pool; on a card a fifth of what is free
+@dataclass(frozen=True)
+class PoolTuning:
+    """Numbers of the pool from which pivots are drawn."""
+
+    most: int = 20  # rows for each centre: more gain little
+    fewest: int = 4  # as many: of a pool with fewer a part is drawn anyhow
+    # Rows of the pool, times the square of the pivots, for each kernel value between rows and
+    # centres: at this number the choice takes as long as 20 passes over the data, as a fit does.
+    passes: float = 900.0
+    host_bytes: int = 256 << 20  # of the factor of the pool; on a card a fifth of what is free
 
 
 def drawn(
@@ -668,6 +689,7 @@ def drawn(
     kernel: Kernel,
     points: PointSet,
     random_state: Seed = None,
+    tuning: PoolTuning = PoolTuning(),
     rows: int | None = None,
 ) -> Choice:
     """So many centres by randomly pivoted Cholesky on a pool of rows where that pays, or uniform.
@@ -689,10 +711,10 @@ def drawn(
     Uniform(count=100, random_state=None)
     """
     n = len(points) if rows is None else rows
-    room = HOST_BYTES if points.home == "host" else points.free_memory() // 5
-    numbers, work = room / points.dtype.itemsize, PASSES * n * count
-    pool = int(max(min(work / count**2, numbers / count), FEWEST_ROWS * count))
-    pool = min(n, MOST_ROWS * count, pool)
+    room = tuning.host_bytes if points.home == "host" else points.free_memory() // 5
+    numbers, work = room / points.dtype.itemsize, tuning.passes * n * count
+    pool = int(max(min(work / count**2, numbers / count), tuning.fewest * count))
+    pool = min(n, tuning.most * count, pool)
     pivots = int(min(count, math.sqrt(work / pool), numbers / pool))
     fused = isinstance(points, VectorPoints) and kernel.expression() is not None
     width = getattr(points, "width", None)

@@ -253,9 +253,10 @@ def hadamard(block: np.ndarray) -> None:
 def accepted_pivots(matrix, thresholds, columns):  # type: ignore[no-untyped-def]  # noqa: C901
     """Which candidates are pivots, one by one, those with more left than their threshold.
 
-    Rows of the factor are written into `columns`. Those of a candidate are solved for in the factor
-    so far; only those of candidates are needed. The factor does not fit into the first cache, so
-    that each row of it serves four candidates.
+    Rows of the factor are written into `columns`, and onto the diagonal of `matrix` what is left of
+    each candidate when it is its turn. A row is solved for in the factor so far; only those of
+    candidates are needed. The factor does not fit into the first cache, so that each row of it
+    serves four candidates.
     """
     n, rank, order = len(matrix), 0, np.empty(len(matrix), np.intp)
     lower, rows = np.empty_like(matrix), np.empty((4, n))
@@ -284,6 +285,7 @@ def accepted_pivots(matrix, thresholds, columns):  # type: ignore[no-untyped-def
                 row[p] = rest / line[p]
             for p in range(rank):
                 left -= row[p] * row[p]
+            matrix[i, i] = left
             if left > thresholds[i]:
                 row[rank] = math.sqrt(left)
                 for q in range(rank + 1):

@@ -9,6 +9,8 @@ largest old one elsewhere is exactly the next greedy pivot.
 from __future__ import annotations
 
 import math
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -19,43 +21,67 @@ from mercer.features.inputs import from_tensor, over_rows, placed_like
 from mercer.kernels.base import Kernel
 from mercer.operators import Gram
 from mercer.points import PointSet
-
-# candidates of a block: it costs a pass over all points, rejected ones the square of their number
-FEWEST, MOST = 32, 512
-NOISE = 32.0  # rounding units of the largest k(x, x) by which residuals may be off
+from mercer.runtime.threads import single_threaded_blas, spans
 
 
-def block_size(count: int) -> int:
-    """How many candidates a block looks at, for so many pivots in all."""
-    return min(max(count // 8, FEWEST), MOST)
+@dataclass(frozen=True)
+class Tuning:
+    """Numbers of the choice of pivots."""
+
+    fewest: int = 32  # candidates of a block, which costs one pass over all points
+    most: int = 512  # as many: those that are rejected cost the square of their number
+    noise: float = 32.0  # rounding units of the largest k(x, x) by which residuals may be off
+    factor_bytes: int = 4 << 30  # where no budget is given: a seed decides, not what is free
+    rejected: float = 10.0  # points whose columns take as long as a candidate that is rejected
+    waiting: int = 1024  # pivots at most, whose own factor grows with their square
+    panel: int = 256  # columns of a triangular product that are computed together
+    # Variance of residuals, relative to the square of their mean, below which they are alike: a
+    # pivot that stood for an eighth of the points around it would leave more.
+    alike: float = 0.03
+
+    def candidates(self, count: int) -> int:
+        """How many of them a block looks at, for so many pivots in all."""
+        return min(max(count // 8, self.fewest), self.most)
 
 
 class PartialFactor:
     """F, n × rank so far, with FFᵀ the approximation of K from the pivots, and what is left.
 
     `columns` is an array of the library of the points; `residual`, the diagonal of K − FFᵀ, is one
-    of NumPy in float64.
+    of NumPy in float64. Pivots may wait for their columns, which take a pass over all points each
+    time: candidates are then accepted beside them by `corner`, the factor of K − FFᵀ at those that
+    wait. The law is the same, and the last columns are never needed for pivots alone.
+    Reference: E. Epperly, J. Tropp, R. Webber, Embrace rejection, 2024.
     """
 
-    def __init__(self, kernel: Kernel, x: PointSet, count: int, dtype: Any = None) -> None:
-        self.kernel, self.x = kernel, x
+    def __init__(
+        self,
+        kernel: Kernel,
+        x: PointSet,
+        count: int,
+        dtype: Any = None,
+        tuning: Tuning = Tuning(),
+    ) -> None:
+        self.kernel, self.x, self.tuning = kernel, x, tuning
         self.dtype = np.dtype(x.dtype if dtype is None else dtype)
         diagonal = Gram(kernel, x).diagonal()
         self.residual = from_tensor(diagonal).astype(np.float64)
         self.trace = float(self.residual.sum())
         self.columns = self._columns(diagonal, min(count, len(x)))
         self.pivots: list[int] = []
+        self.rank, self.corner = 0, np.empty((0, 0))
         unit = float(np.finfo(self.dtype).eps) * float(self.residual.max(initial=0.0))
         self.negligible = len(x) * unit
-        self.noise = NOISE * unit
-
-    @property
-    def rank(self) -> int:
-        return len(self.pivots)
+        self.noise = tuning.noise * unit
 
     @property
     def missing(self) -> int:
-        return int(self.columns.shape[1]) - self.rank
+        return int(self.columns.shape[1]) - len(self.pivots)
+
+    @property
+    def waiting(self) -> int:
+        """How many pivots have no column yet."""
+        return len(self.pivots) - self.rank
 
     @property
     def exhausted(self) -> bool:
@@ -75,30 +101,59 @@ class PartialFactor:
 
     def candidates(self, numbers: np.ndarray) -> Candidates:
         """The residual matrix of some points, in float64."""
-        rows = to_precision(self.columns[numbers, : self.rank], "float64")
-        matrix = to_precision(Gram(self.kernel, self.x.take(numbers)).dense(), "float64")
-        return Candidates(from_tensor(matrix - rows @ rows.T), numbers)
+        with self._small():
+            matrix, waiting = self._residuals(numbers, numbers), np.empty((0, len(numbers)))
+            before = np.maximum(matrix.diagonal(), 0.0)  # `residual`, of which they are drawn
+            if self.waiting:
+                waiting = self._residuals(np.asarray(self.pivots[self.rank :]), numbers)
+                waiting = linalg.triangular_solve(self.corner, waiting)
+                matrix -= waiting.T @ waiting
+        return Candidates(matrix, numbers, before, waiting)
 
-    def grow(self, block: Candidates) -> None:
-        """Add the pivots that were accepted, with their columns of F.
+    def _residuals(self, rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
+        """K − FFᵀ between some points and others."""
+        own, known = rows is columns, slice(0, self.rank)
+        left = to_precision(self.columns[rows, known], "float64")
+        right = left if own else to_precision(self.columns[columns, known], "float64")
+        gram = Gram(self.kernel, self.x.take(rows), None if own else self.x.take(columns))
+        return from_tensor(to_precision(gram.dense(), "float64") - left @ right.T)
 
-        The columns are those of K − FFᵀ at the pivots, times the inverse of their factor.
+    def _small(self) -> AbstractContextManager[None]:
+        """Around products of a few candidates, in which threads of BLAS wait for each other."""
+        return single_threaded_blas() if self.x.machine.uses_numpy else nullcontext()
+
+    def take(self, block: Candidates) -> None:
+        """Add the pivots that were accepted, whose columns wait."""
+        accepted = block.accepted[: self.missing]
+        last, count = self.waiting, len(accepted)
+        corner = np.zeros((last + count, last + count))
+        corner[:last, :last] = self.corner
+        corner[last:, :last] = block.waiting[:, accepted].T
+        corner[last:, last:] = block.lower[:count, :count]
+        self.corner = corner
+        self.pivots += block.numbers[accepted].tolist()
+
+    def grow(self) -> None:
+        """The columns of F of the pivots that wait.
+
+        They are those of K − FFᵀ at the pivots, times the inverse of their factor.
         """
-        pivots = block.accepted[: self.missing]
-        numbers, lower = block.numbers[pivots], block.lower[: len(pivots), : len(pivots)]
-        lower = placed_like(np.ascontiguousarray(lower), self.columns)
-        inverse = linalg.triangular_solve(lower, identity(len(pivots), lower))
-        known, fresh = slice(0, self.rank), slice(self.rank, self.rank + len(pivots))
+        numbers = np.asarray(self.pivots[self.rank :])
+        lower = placed_like(self.corner, self.columns)
+        with self._small():
+            inverse = linalg.triangular_solve(lower, identity(len(numbers), lower))
+        known, fresh = slice(0, self.rank), slice(self.rank, len(self.pivots))
         rows, centres = self.columns[numbers, known], self.x.take(numbers)
-        right = to_precision(inverse.T, self.dtype)
+        right, panels = to_precision(inverse.T, self.dtype), spans(len(numbers), self.tuning.panel)
         xp = namespace(self.columns)
 
         def fill(span: tuple[int, int]) -> None:
             part = slice(*span)
             left = Gram(self.kernel, self.x.slice(*span), centres).astype(self.dtype).dense()
             left -= self.columns[part, known] @ rows.T
-            columns = left @ right
-            self.columns[part, fresh] = columns
+            columns = self.columns[part, fresh]
+            for first, last in panels:  # `right` is upper triangular
+                columns[:, first:last] = left[:, :last] @ right[:last, first:last]
             wide = to_precision(columns, "float64")
             self.residual[part] -= from_tensor(xp.vecdot(wide, wide))
 
@@ -106,16 +161,21 @@ class PartialFactor:
         self.columns[numbers, fresh] = to_precision(lower, self.dtype)
         np.maximum(self.residual, 0.0, out=self.residual)
         self.residual[numbers] = 0.0
-        self.pivots += numbers.tolist()
+        self.rank, self.corner = len(self.pivots), np.empty((0, 0))
 
 
 class Candidates:
-    """The residual matrix of a few points, factored pivot by pivot as they are accepted."""
+    """The residual matrix of a few points, factored pivot by pivot as they are accepted.
 
-    def __init__(self, matrix: np.ndarray, numbers: np.ndarray) -> None:
-        self.matrix, self.numbers = matrix, numbers
+    `before` is the diagonal by which they were drawn, before the pivots that wait; `waiting` are
+    the rows of these in the factor.
+    """
+
+    def __init__(
+        self, matrix: np.ndarray, numbers: np.ndarray, before: np.ndarray, waiting: np.ndarray
+    ) -> None:
+        self.matrix, self.numbers, self.before, self.waiting = matrix, numbers, before, waiting
         self.left = np.maximum(matrix.diagonal(), 0.0)  # what is left of the diagonal
-        self.before = self.left.copy()
         self.columns = np.zeros((len(matrix), len(matrix)))
         self.accepted: list[int] = []
 
@@ -134,6 +194,7 @@ class Candidates:
 
         thresholds = np.maximum(chances * self.before, noise)
         self.accepted = accepted_pivots(self.matrix, thresholds, self.columns).tolist()
+        self.left = self.matrix.diagonal()  # when it was the turn of each
 
     def accept(self, i: int) -> None:
         """Make candidate i a pivot, and know what is left of all others."""

@@ -33,7 +33,7 @@ from mercer.operators import (
     StoredMatrix,
 )
 from mercer.runtime.machine import CPU, float64_is_slow
-from mercer.runtime.threads import single_threaded_blas, spans
+from mercer.runtime.threads import blas_for, single_threaded_blas, spans
 from mercer.solvers.krylov import Step, conjugate_steps
 from mercer.solvers.optimality import Evaluation, Gap, centred_slopes, sum_error
 from mercer.solvers.preconditioners.memory import stores_rows
@@ -112,10 +112,11 @@ class Basis:
         # units of the points, not of this matrix: passes multiply β by K_nM in their precision
         unit = float(np.finfo(problem.operator.dtype).eps)
         jitter = tuning.jitter * unit * float(abs(matrix.diagonal()).mean())
-        try:
-            self.factor = linalg.cholesky(matrix, jitter=jitter, overwrite=True)
-        except NotPositiveDefiniteError:
-            self.factor = linalg.cholesky(matrix, overwrite=True)
+        with blas_for(self.size**3 / 3):
+            try:
+                self.factor = linalg.cholesky(matrix, jitter=jitter, overwrite=True)
+            except NotPositiveDefiniteError:
+                self.factor = linalg.cholesky(matrix, overwrite=True)
         self.factor = replace(self.factor, refined=False)  # its solutions are never final
 
     @property
@@ -235,32 +236,39 @@ class Direction:
         self.space, self.point = space, point
         space.store()
         space.rounded = False
-        preconditioner = space.hessians.at(point, space.loss)
-        hessian = Hessian(space, point)
+        self.preconditioner = space.hessians.at(point, space.loss)
+        self.hessian = hessian = Hessian(space, point)
         self.after = partial(
             conjugate_steps,
             lambda d, raised: hessian.product(raised),
-            preconditioner.solve,
+            self.preconditioner.solve,
             -point.gradient,
             coupled=space.loss.is_multiclass,
         )
         self.steps, self.taken = self.after(), 0
         self.last: Step | None = None
         self.theta = 0.0 * point.theta
-        first = preconditioner.solve(-point.gradient)
-        self.first = -inner(point.gradient, first)
+        self.towards = self.preconditioner.solve(-point.gradient)
+        self.first = -inner(point.gradient, self.towards)
         self.before = space.excess(point.gradient, self.first)
-        self.goal, self.noise = goal, 0.0
-        # Products in float32 are those of a Hessian that is a little off. Steps that lower the
-        # residual below what that does to it would fit the rounding, and each costs a pass.
-        if space.products != "float64":
-            with space.passing():
-                error = hessian.rounding(first) / (math.sqrt(inner(first, first)) or 1.0)
-                self.noise = space.excess(error, inner(error, preconditioner.solve(error)))
+        self.goal = goal
         self.share, self.objective = 0.0, point.objective
         if not isinstance(space.loss, Squared):
             size = max(abs(point.objective), 1e-300)
             self.share = min(space.tuning.inner_share, math.sqrt(self.first / size))
+
+    @cached_property
+    def noise(self) -> float:
+        """The excess that rounding of products leaves, for each square of the length of a step.
+
+        Products in float32 are those of a Hessian that is a little off. Steps that lower the
+        residual below what that does to it would fit the rounding, and each costs a pass.
+        """
+        if self.space.products == "float64":
+            return 0.0
+        error = self.hessian.rounding(self.towards)
+        error = error / (math.sqrt(inner(self.towards, self.towards)) or 1.0)
+        return self.space.excess(error, inner(error, self.preconditioner.solve(error)))
 
     def resume(self, arrays: Array, energies: list[float], taken: int) -> None:
         """Go on after a step that was stored."""
@@ -283,12 +291,13 @@ class Direction:
         self._model(step)
         energy = step.energy if isinstance(step.energy, float) else float(step.energy.sum())
         excess = self.space.excess(step.residual, energy)
-        if excess <= self.noise * inner(step.lifted, step.lifted):
-            self.space.rounded = True
-            return True  # what is left is rounding of the products
         small = excess <= max(0.5 * self.goal * abs(self.objective), self.share * self.before)
         enough = max(self.share * self.first, self.goal * abs(point.objective))
-        return (small and energy <= enough) or self.taken >= self.space.solver.inner_iterations
+        if (small and energy <= enough) or self.taken >= self.space.solver.inner_iterations:
+            return True
+        # what is left may be rounding of the products
+        self.space.rounded = excess <= self.noise * inner(step.lifted, step.lifted)
+        return self.space.rounded
 
 
 class Hessian:

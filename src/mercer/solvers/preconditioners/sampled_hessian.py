@@ -20,7 +20,7 @@ from mercer.evaluation.tiling import mirror
 from mercer.linalg.panels import add_lower_products, clear_small, factor_lower_triangle, solve_rows
 from mercer.operators import Gram
 from mercer.runtime.machine import CPU
-from mercer.runtime.threads import run, single_threaded_blas, spans, thread_count
+from mercer.runtime.threads import blas_for, run, single_threaded_blas, spans, thread_count
 
 
 @dataclass(frozen=True)
@@ -79,7 +79,8 @@ class SampledHessian:
         return inner, share * self.columns[-1, :size], share * float(self.diagonal[-1])
 
     def _add(self, rows: np.ndarray, factors: Array) -> None:
-        self.columns = self._moments(rows, np.sqrt(np.maximum(factors, 0.0)))
+        with blas_for(len(rows) * self.space.size**2):
+            self.columns = self._moments(rows, np.sqrt(np.maximum(factors, 0.0)))
         self.diagonal = self.columns.diagonal().copy()
         # The factor will overwrite the lower triangle. The moments stay above the diagonal, so
         # that another λ or jitter takes a factorisation, and no pass over the sample.
@@ -101,7 +102,9 @@ class SampledHessian:
         while share <= TUNING.added:
             mirror(self.columns, 0, size)
             np.fill_diagonal(self.columns, (1.0 + share) * diagonal)
-            if not factor_lower_triangle(self.columns):
+            with blas_for(size**3 / 3):
+                failing = factor_lower_triangle(self.columns)
+            if not failing:
                 return
             share = 10.0 * share or unit
         raise NotPositiveDefiniteError(
