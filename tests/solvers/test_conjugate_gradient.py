@@ -9,7 +9,7 @@ import pytest
 import scipy.sparse
 
 from mercer.features.centres import RandomlyPivoted
-from mercer.features.partial_cholesky import NOISE
+from mercer.features.partial_cholesky import Tuning
 from mercer.kernels import Gaussian, Linear
 from mercer.losses import Hinge, Squared
 from mercer.solvers import ConjugateGradient, Direct, Problem, regularization_path
@@ -182,7 +182,7 @@ def test_columns_of_rounding_errors_are_not_taken():
     *_, factor = choice.growing(KERNEL, KERNEL.points(Z), "float32")
     pivots = factor.columns[factor.pivots, np.arange(factor.rank)]
     assert factor.rank <= 60
-    assert (pivots.astype(float) ** 2 > 0.99 * NOISE * np.finfo(np.float32).eps).all()
+    assert (pivots.astype(float) ** 2 > 0.99 * Tuning().noise * np.finfo(np.float32).eps).all()
 
 
 def test_less_regularisation_makes_more_columns_worth_it():

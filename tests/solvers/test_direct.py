@@ -479,7 +479,7 @@ def test_a_kernel_that_is_indefinite_is_named_with_a_witness(regularization, wei
     assert v @ matrix @ v < 0
     assert not solution.status.converged
     assert f"not positive definite, vᵀKv = {v @ matrix @ v:.3g}" in solution.status.message
-    assert "Choose a positive definite one" in solution.status.advice
+    assert "Choose a positive definite kernel" in solution.status.advice
 
 
 def test_a_large_indefinite_kernel_is_found_on_some_of_its_points():
