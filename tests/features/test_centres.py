@@ -118,8 +118,7 @@ def sequential(kernel, X, count, pick):
 def test_pivots_that_wait_get_the_columns_of_others(waiting, monkeypatch):
     monkeypatch.setattr(RandomlyPivoted, "tuning", Tuning(rejected=0.0, waiting=waiting))
     X, choice = cloud(600), RandomlyPivoted(100, 0, pivots=100)
-    factor = PartialFactor(K, K.points(X), 100, tuning=choice.tuning)
-    *_, factor = choice._grown(factor, np.random.default_rng(0))
+    *_, factor = choice.growing(K, K.points(X))
     assert (factor.rank == 0) is bool(waiting)
     assert factor.rank + factor.waiting == 100
     assert choice.choose(K, X).factor is None  # the last ones were never needed

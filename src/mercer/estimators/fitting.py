@@ -268,7 +268,7 @@ def formulation(
     if solver == "auto" or is_automatic(solver):  # which refuses other texts
         few = not isinstance(loss, Squared) or stopping is not None
         few = few and len(points) <= automatic.TUNING.small
-        slow = isinstance(exact, Splitting) or kernel.expression() is None  # also with few rows
+        slow = isinstance(exact, Splitting) or program_of(kernel) is None  # also with few rows
         few = few and not (slow and time_limit is not None)
         simple = exact_only or few or has_few_features(Gram(kernel, points))
         if centres is None and simple:

@@ -85,13 +85,15 @@ class OnlineMachine(_Learned, BaseEstimator):
 
     # ---- learning -------------------------------------------------------------------------------
 
+    _forget = forget  # a method, as those who learn blocks of a cluster are below `estimators`
+
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Forget everything, and learn the rows of X in their order, `passes` times.
 
         With `early_stopping` some rows are held out, and what is kept is the machine after the pass
         at which their mean loss was least.
         """
-        forget(self)
+        self._forget()
         check_count(self, "passes", self.passes)
         return self._start(X, y, None, sample_weight, fitting=True)
 
@@ -150,7 +152,7 @@ class OnlineMachine(_Learned, BaseEstimator):
                 fitted["classes_"] = targets.classes
             self.__dict__.update(fitted, stream_=stream)
         except BaseException:  # an interrupt, too, leaves nothing half done
-            forget(self)
+            self._forget()
             raise
         return self
 
