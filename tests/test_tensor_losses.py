@@ -149,7 +149,7 @@ class TestNewton:
         problem = Problem(Gaussian(1.5).gram(tensor(X)), tensor(y), Logistic(), 1e-2)
         solution = Newton(1e-8, tuning=large).solve(problem)
         assert solution.status.converged
-        assert "computed anew" in solution.status.message
+        assert "computed for each product" in solution.status.message
         warm = Newton(1e-8, tuning=large).solve(problem, start=solution)
         assert warm.status.converged
         assert duality_gap(problem, warm.coefficients) <= 1e-8
