@@ -589,8 +589,12 @@ class RandomlyPivoted(_Pivoted):
         mean, square = factor.residual.sum() / others, (factor.residual**2).sum() / others
         return bool(square <= (1.0 + self.tuning.alike) * mean**2)
 
+    def _has_columns_at_once(self, factor: PartialFactor) -> bool:
+        """Whether pivots never wait: all are wanted, or a card is quick with their columns."""
+        return self.pivots is None or not factor.x.machine.uses_numpy
+
     def _columns_pay(self, factor: PartialFactor, block: Candidates) -> bool:
-        if self.pivots is None or not factor.x.machine.uses_numpy:  # a card is quick with columns
+        if self._has_columns_at_once(factor):
             return True
         accepted = max(0.0, float((block.left / np.maximum(block.before, factor.noise)).mean()))
         rejected = factor.missing * (1.0 - accepted)  # of the candidates to come, times accepted
@@ -610,7 +614,7 @@ class RandomlyPivoted(_Pivoted):
 
     def _block(self, factor: PartialFactor, random: np.random.Generator) -> Candidates:
         draws = factor.tuning.candidates(factor.columns.shape[1])
-        draws = draws if self.pivots is None else 2 * draws  # where a block is no pass
+        draws = draws if self._has_columns_at_once(factor) else 2 * draws  # a block is no pass
         shares = factor.residual / factor.residual.sum()
         block = factor.candidates(random.choice(len(shares), draws, p=shares))
         block.accept_in_order(random.random(draws), factor.noise)
