@@ -35,7 +35,7 @@ from mercer.learning import neighbourhoods
 from mercer.learning.candidates import (
     CANDIDATES,
     FOR_CATEGORIES,
-    NAMES,
+    SCALES,
     Candidate,
     TargetTransform,
     raced,
@@ -457,7 +457,7 @@ class LearnedKernelRegressor(_Learned, MultiOutputMixin, RegressorMixin, BaseEst
             raise ValueError(
                 f'linear_part must be True, False or "auto"; got {self.linear_part!r}.'
             )
-        if not self.linear_part or self.target_transform in NAMES:
+        if not self.linear_part or self.target_transform in SCALES:
             return None
         linear, unexplained = linear_fit(Linear().points(X), y, weights, self.random_state)
         return linear if self.linear_part is True or unexplained < TUNING.nearly_linear else None
@@ -466,7 +466,7 @@ class LearnedKernelRegressor(_Learned, MultiOutputMixin, RegressorMixin, BaseEst
         """The function of the targets that is asked for by name, or None."""
         if self.target_transform in (None, "auto"):
             return None
-        if self.target_transform not in NAMES or self.linear_part is True or y.ndim > 1:
+        if self.target_transform not in SCALES or self.linear_part is True or y.ndim > 1:
             raise ValueError(
                 'target_transform must be "auto" or None, or "log" or "rank" for one output '
                 f"without a linear part; got {self.target_transform!r} with targets of shape "

@@ -39,6 +39,8 @@ class Tuning:
         Right-hand sides up to which a large triangle on a device is solved by panels.
     panels_on_host : bool
         Whether tensors on the CPU are solved by panels, too; LAPACK is faster there.
+    in_cache : int
+        Numbers of float32 that are looked at together.
     """
 
     panel: int = 4096
@@ -48,10 +50,10 @@ class Tuning:
     device_panel: int = 2048
     few_columns: int = 32
     panels_on_host: bool = False
+    in_cache: int = 1 << 16
 
 
 TUNING = Tuning()
-IN_CACHE = 1 << 16  # numbers of float32 that are looked at together
 
 
 def factor_lower_triangle(columns: np.ndarray, tuning: Tuning = TUNING) -> int:
@@ -156,7 +158,7 @@ def clear_small(array: np.ndarray, tuning: Tuning = TUNING) -> None:
     if array.dtype != np.float32:
         return
     lines = array.T if array.flags.f_contiguous else array
-    for start, stop in spans(len(lines), max(1, IN_CACHE // max(1, lines[:1].size))):
+    for start, stop in spans(len(lines), max(1, tuning.in_cache // max(1, lines[:1].size))):
         part = lines[start:stop]  # what is compared takes no memory beside a large array
         part *= np.abs(part) >= tuning.smallest
 

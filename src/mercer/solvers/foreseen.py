@@ -32,7 +32,7 @@ from mercer.losses import (
     SquaredHinge,
 )
 from mercer.operators import Gram
-from mercer.operators.around import STORED_SHARE, STORED_WIDTH
+from mercer.operators.around import TUNING as STORING
 from mercer.points import PointSet
 from mercer.runtime.budget import memory_budget
 from mercer.runtime.machine import column_memory, stores_faster, value_cost
@@ -513,8 +513,8 @@ def _passes(posed: Posed, count: int, passes: float) -> tuple[float, float]:
     machine, numbers, size = points.machine, float(n) * count, points.dtype.itemsize
     value = dict(TUNING.two_sides)[str(points.dtype)] * rates.value_seconds
     value, stored, width = value * (1 + 0.15 * (outputs - 1)), 0.0, rates.width
-    wide = machine.uses_numpy and width >= STORED_WIDTH  # `cross_gram` stores these
-    if wide and size * numbers <= STORED_SHARE * memory_budget(None):
+    wide = machine.uses_numpy and width >= STORING.stored_width  # `cross_gram` stores these
+    if wide and size * numbers <= STORING.stored_share * memory_budget(None):
         value = min(value, 2.0 * stored_seconds(str(points.dtype), outputs))
         stored, width = size * numbers, 0
     slow = TUNING.exact_passes * (machine.float64_factor - 1.0) if size == 4 else 0.0

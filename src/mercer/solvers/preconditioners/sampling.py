@@ -15,7 +15,7 @@ from mercer.operators import Gram
 from mercer.runtime.budget import Memory, memory_budget
 from mercer.runtime.machine import float64_is_slow
 from mercer.runtime.threads import spans
-from mercer.solvers.preconditioners.low_rank import TINY
+from mercer.solvers.preconditioners.low_rank import LEAST_POSITIVE
 from mercer.solvers.preconditioners.sampled_hessian import (
     ClassHessians,
     GeneralHessian,
@@ -365,14 +365,14 @@ def inclusion_chances(shares: Array, count: int) -> Array:
     array([1. , 0.5, 0.5])
     """
     xp, certain = namespace(shares), 0
-    chances = count / max(float(shares.sum()), TINY) * shares
+    chances = count / max(float(shares.sum()), LEAST_POSITIVE) * shares
     while True:
         below = chances < 1.0
         now = len(shares) - int(xp.sum(below))
         if now <= certain:
             return xp.clip(chances, max=1.0)
         certain, rest = now, float(xp.sum(xp.where(below, shares, 0.0)))
-        chances = xp.where(below, (count - certain) / max(rest, TINY) * shares, 1.0)
+        chances = xp.where(below, (count - certain) / max(rest, LEAST_POSITIVE) * shares, 1.0)
 
 
 def class_rows(rows: int, centres: int, classes: int, memory: Memory = None) -> int:
