@@ -35,32 +35,17 @@ __all__ = [
 
 @dataclass(frozen=True)
 class Tuning:
-    """Numbers of the choice.
+    """Numbers of the choice."""
 
-    Parameters
-    ----------
-    small : int
-        Rows up to which a factorisation is quickest, and nothing is measured: 0.3 s. Twice as many
-        are factored where the factor stays (`Direct`), for deviations and leave-one-out.
-    rounding : float
-        Prefer a direct solver, right to rounding, up to so many times the time of the fastest
-        iterative one.
-    patience : float
-        Seconds of an exact solution beyond which centres are taken.
-    share : float
-        Of the free memory that a solution may take.
-    in_time : float
-        Of a time limit in which a solution on centres is foreseen to end.
-    fewest_centres : int
-        That are taken whatever the memory and the time.
-    """
-
-    small: int = 3000
-    rounding: float = 1.5
-    patience: float = 900.0
-    share: float = 0.6
-    in_time: float = 0.5
-    fewest_centres: int = 50
+    small: int = 3000  # rows up to which a factorisation is quickest, and nothing is measured: 0.3
+    # s. Twice as many are factored where the factor stays (`Direct`), for deviations and
+    # leave-one-out
+    rounding: float = 1.5  # prefer a direct solver, right to rounding, up to so many times the time
+    # of the fastest iterative one
+    patience: float = 900.0  # seconds of an exact solution beyond which centres are taken
+    share: float = 0.6  # of the free memory that a solution may take
+    in_time: float = 0.5  # of a time limit in which a solution on centres is foreseen to end
+    fewest_centres: int = 50  # that are taken whatever the memory and the time
 
 
 TUNING = Tuning()

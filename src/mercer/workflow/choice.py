@@ -53,8 +53,7 @@ class Tuning:
     learning: float = 0.5  # for the metric,
     descending: float = 0.5  # and for lengthscales
     strengths: tuple[float, ...] = (1.0, 6.0, 40.0)  # C of logistic regression times α of least
-    # squares: its curvature is at most 1/4, that of the square 1, and where labels are certain far
-    # less
+    # squares: its curvature is at most 1/4, that of the square 1, far less where labels are certain
     most_strength: float = 1e3  # C beyond which logistic regression takes long, and changes little
     fewest_rows: int = 300  # below which neither metric nor slopes are tried,
     least_seconds: float = 1.0  # nor in less time

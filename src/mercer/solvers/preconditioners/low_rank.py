@@ -25,26 +25,15 @@ LEAST_POSITIVE = 1e-300  # in place of 0 under a logarithm
 
 @dataclass(frozen=True)
 class Tuning:
-    """Numbers of the low-rank preconditioner.
+    """Numbers of the low-rank preconditioner."""
 
-    Parameters
-    ----------
-    fewest : int
-        Columns that are taken whatever the budget says: fewer have no effect worth a factor.
-    ahead : float
-        Times as many columns: how far ahead their cost is looked at. Columns come in blocks of
-        about an eighth, so that smaller differences are noise.
-    wide : float
-        Columns with squares above ρ times this are multiplied in float64: in float32 the rounding
-        of their products would be a tenth of ρ and more.
-    floor : float
-        Of the trace of K̂: the least ρ that float64 can tell from 0.
-    """
-
-    fewest: int = 50
-    ahead: float = 1.3
-    wide: float = 1e4
-    floor: float = 1e-14
+    fewest: int = 50  # columns that are taken whatever the budget says: fewer have no effect worth
+    # a factor
+    ahead: float = 1.3  # times as many columns: how far ahead their cost is looked at. Columns come
+    # in blocks of about an eighth, so that smaller differences are noise
+    wide: float = 1e4  # columns with squares above ρ times this are multiplied in float64: in
+    # float32 the rounding of their products would be a tenth of ρ and more
+    floor: float = 1e-14  # of the trace of K̂: the least ρ that float64 can tell from 0
 
 
 TUNING = Tuning()

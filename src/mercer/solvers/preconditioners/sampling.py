@@ -26,63 +26,41 @@ from mercer.solvers.problem import Problem
 
 @dataclass(frozen=True)
 class SamplingTuning:
-    """How many rows are sampled, and which.
+    """How many rows are sampled, and which."""
 
-    Parameters
-    ----------
-    factors : tuple of int
-        Rows of the sample for each centre that are considered.
-    entry, coordinate, output : float
-        What a kernel value in a pass costs, in multiply-adds of the preconditioner, and what one
-        more coordinate and output add to that (Gaussian in float32 on two cores, 4,000 centres:
-        0.33 ns for d = 11, against 0.014 ns).
-    first : int
-        Rows for each centre of a first sample, which tells whether uniform rows do. It is all there
-        is where passes are quick (50,000 stored rows of 5,000 centres: 0.1 s for each of 8 steps,
-        where twice the sample takes 2 s and saves two of them).
-    pilot : int
-        Rows for each centre of the sample from which leverages are estimated.
-    sketch : int
-        Random vectors that estimate them.
-    looked_at : int
-        Rows whose leverages tell whether it is worth having those of all.
-    spread : float
-        Times the rows of a pilot: a larger sum of leverages tells of directions that it has missed.
-    begin : float
-        The gap is about one over this at the start, relative to the objective (household power,
-        where λ = 1e-8: 3e6).
-    inexact : float
-        Times as many rows does a sample by estimated leverages need as one by exact ones.
-    slowest : float
-        Of the excess that a step leaves, at most.
-    class_steps : pair of float
-        Steps of conjugate gradients for a digit of the gap of a multinomial loss, and what grows
-        with the logarithm of the share of rows that a preconditioner is not of (five fits of 3 to
-        26 classes, 5,000 to 30,000 rows, 300 to 1,000 centres took 19 to 42 steps: within 1.3).
-    free_share : float
-        Of the curvature in a constant, what holds it in the block of a class beside its rows.
-    stale : float
-        Change of the curvatures, relative to their sum, that makes a preconditioner old.
-    corrections : int
-        Solutions with the factor of P for one with P itself: the second mends its rounding.
-    """
+    factors: tuple[int, ...] = (2, 3, 4, 6, 8, 12, 16, 24, 32)  # rows of the sample for each centre
+    # that are considered
 
-    factors: tuple[int, ...] = (2, 3, 4, 6, 8, 12, 16, 24, 32)
+    # What a kernel value in a pass costs, in multiply-adds of the preconditioner, and what one more
+    # coordinate and output add to that (Gaussian in float32 on two cores, 4,000 centres: 0.33 ns
+    # for d = 11, against 0.014 ns).
     entry: float = 12.0
     coordinate: float = 1.0
     output: float = 8.0
-    first: int = 1
-    pilot: int = 2
-    sketch: int = 8
-    looked_at: int = 4096
-    spread: float = 2.0
-    begin: float = 1e-6
-    inexact: float = 2.0
-    slowest: float = 0.8
-    class_steps: tuple[float, float] = (3.5, 1.1)
-    free_share: float = 0.01
-    stale: float = 0.2
-    corrections: int = 2
+
+    first: int = 1  # rows for each centre of a first sample, which tells whether uniform rows do.
+    # It is all there is where passes are quick (50,000 stored rows of 5,000 centres: 0.1 s for each
+    # of 8 steps, where twice the sample takes 2 s and saves two of them)
+    pilot: int = 2  # rows for each centre of the sample from which leverages are estimated
+    sketch: int = 8  # random vectors that estimate them
+    looked_at: int = 4096  # rows whose leverages tell whether it is worth having those of all
+    spread: float = 2.0  # times the rows of a pilot: a larger sum of leverages tells of directions
+    # that it has missed
+    begin: float = 1e-6  # the gap is about one over this at the start, relative to the objective
+    # (household power, where λ = 1e-8: 3e6)
+    inexact: float = 2.0  # times as many rows does a sample by estimated leverages need as one by
+    # exact ones
+    slowest: float = 0.8  # of the excess that a step leaves, at most
+    class_steps: tuple[float, float] = (3.5, 1.1)  # steps of conjugate gradients for a digit of the
+    # gap of a multinomial loss, and what grows with the logarithm of the share of rows that a
+    # preconditioner is not of (five fits of 3 to 26 classes, 5,000 to 30,000 rows, 300 to 1,000
+    # centres took 19 to 42 steps: within 1.3)
+    free_share: float = 0.01  # of the curvature in a constant, what holds it in the block of a
+    # class beside its rows
+    stale: float = 0.2  # change of the curvatures, relative to their sum, that makes a
+    # preconditioner old
+    corrections: int = 2  # solutions with the factor of P for one with P itself: the second mends
+    # its rounding
 
 
 SAMPLING = SamplingTuning()
