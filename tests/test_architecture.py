@@ -282,6 +282,28 @@ def test_only_tests_of_evaluation_reach_private_names():
     assert found == []
 
 
+def test_a_constant_of_one_name_stands_in_one_module():
+    """But for `TUNING`, the numbers of the algorithm of a module, with their reasons."""
+    homes = {}
+    for path, text in SOURCES.items():
+        for node in ast.parse(text).body:
+            match node:
+                case ast.Assign(targets=[ast.Name(id=name)]) if name.isupper() and name != "TUNING":
+                    homes.setdefault(name, set()).add(str(path))
+    assert {name: found for name, found in homes.items() if len(found) > 1} == {}
+
+
+def test_tests_patch_no_constants_but_whole_tunings():
+    patched = {
+        name
+        for path in (ROOT / "tests").rglob("*.py")
+        for name in re.findall(
+            r"setattr\([^\"()]*\"(?:[\w.]*\.)?([A-Z_]+)\"", path.read_text("utf-8")
+        )
+    }
+    assert patched == {"TUNING"}
+
+
 PLACES = re.compile("is_tensor|torch|on_host|[Dd]evice")
 ADMITTING = {"estimators/inputs.py", "features/inputs.py", "solvers/admission.py"}
 

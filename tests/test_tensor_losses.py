@@ -26,6 +26,7 @@ from mercer.estimators import (  # noqa: E402
     KernelRegressor,
     KernelRidge,
     KernelRidgeCV,
+    losses,
 )
 from mercer.features import Nystroem  # noqa: E402
 from mercer.features.centres import KMeansPlusPlus  # noqa: E402
@@ -310,7 +311,7 @@ class TestEstimators:
             fitted.predict(scipy.sparse.csr_array(as_numpy(X)))
 
     def test_too_many_rows_for_kinks_without_centres(self, monkeypatch):
-        monkeypatch.setattr("mercer.estimators.losses.MOST_CENTRES", 50)
+        monkeypatch.setattr(losses, "TUNING", losses.Tuning(most_centres=50))
         X, y = (tensor(part) for part in data(Hinge()))
         with pytest.raises(ValueError, match=r"Hinge has kinks, and 80 rows.*centres=5000"):
             KernelClassifier("hinge").fit(X, y)

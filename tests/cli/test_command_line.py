@@ -67,7 +67,7 @@ def test_predictions_come_as_csv_with_limits_or_probabilities(folder, capsys):
 def test_many_rows_are_predicted_in_blocks(folder, capsys, monkeypatch):
     told = []
     for rows in (ROWS, 7):
-        monkeypatch.setattr(commands, "PREDICTED_ROWS", rows)
+        monkeypatch.setattr(commands, "TUNING", commands.Tuning(predicted_rows=rows))
         assert main(["predict", str(folder / "sold.mercer"), str(folder / "t.csv")]) == 0
         told.append(capsys.readouterr().out)
     assert told[0] == told[1]

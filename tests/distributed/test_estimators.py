@@ -20,6 +20,7 @@ from mercer import (
     KernelRidge,
 )
 from mercer.distributed import Rows
+from mercer.estimators import losses
 from mercer.features import RandomFourierFeatures
 from mercer.features.centres import Given, LeverageScores, RandomlyPivoted
 from mercer.kernels import Gaussian
@@ -120,7 +121,8 @@ def test_no_array_with_a_number_for_each_row_comes_here(cluster, monkeypatch):
 
 
 def test_kinks_are_smoothed_on_centres(cluster, monkeypatch):
-    monkeypatch.setattr("mercer.estimators.losses.MOST_CENTRES", 100)  # of tensors, not of these
+    few = losses.Tuning(most_centres=100)  # of tensors, not of these
+    monkeypatch.setattr(losses, "TUNING", few)
     model = KernelClassifier("hinge", 1e-2, kernel=Gaussian(1.0), tol=0.1, random_state=0)
     model.fit(scattered(X[:240]), scattered(TWO[:240]))
     assert model.solution_.status.converged

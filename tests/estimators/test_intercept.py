@@ -5,8 +5,7 @@ import pytest
 
 from mercer import KernelClassifier, KernelRegressor, KernelRidge
 from mercer.errors import IndefiniteKernelWarning
-from mercer.estimators import uncertainty
-from mercer.estimators.uncertainty import errors_by_intercept
+from mercer.estimators.uncertainty import Tuning, errors_by_intercept
 from mercer.features.centres import Given
 from mercer.kernels import Gaussian, ThinPlate
 from mercer.losses import Squared
@@ -36,16 +35,15 @@ def test_errors_are_those_of_the_formula(centres):
     assert found[2] == 200
 
 
-def test_many_rows_are_looked_at_in_part(monkeypatch):
-    monkeypatch.setattr(uncertainty, "CHEAP", 1e6)
+def test_many_rows_are_looked_at_in_part():
     many = rng.uniform(-2, 2, (5000, 2))
     y = 5.0 + np.sin(many[:, 0]) + 0.1 * rng.standard_normal(5000)
     problem = Problem.on_centres(KERNEL.gram(many, X), y, Squared(), 1e-6)
-    without, with_one, rows = errors_by_intercept(problem)
+    few = Tuning(cheap=1e6)
+    without, with_one, rows = errors_by_intercept(problem, few)
     assert rows == 16 * 200
     assert 0.09 < with_one < without < 0.2
-    monkeypatch.setattr(uncertainty, "MOST", 1e6)
-    assert errors_by_intercept(problem) is None
+    assert errors_by_intercept(problem, Tuning(most=1e6)) is None
 
 
 def test_nothing_is_said_where_there_is_no_posterior():

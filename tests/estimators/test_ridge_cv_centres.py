@@ -79,7 +79,7 @@ def test_weights_are_repetitions_of_the_fit():
 
 
 def test_many_rows_take_centres_and_say_how_long_all_would_take(monkeypatch):
-    monkeypatch.setattr(ridge, "PATIENCE", 1e-9)
+    monkeypatch.setattr(ridge, "TUNING", ridge.Tuning(patience=1e-9))
     monkeypatch.setattr(ridge.automatic, "default_centres", lambda rows: 20)
     with pytest.warns(
         ApproximationWarning, match=r"60 rows are too many for 10 eigen.* 20 centres"

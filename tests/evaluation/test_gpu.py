@@ -457,14 +457,14 @@ def applied(X, OUT, B: tl.constexpr):
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_functions_of_the_card(name):
     from mercer.evaluation.gpu.elementary import needed
-    from mercer.evaluation.gpu.source import HEADER
+    from mercer.evaluation.gpu.source import TRITON_HEADER
     from mercer.evaluation.operations import OPERATIONS
     from mercer.runtime.cache import load
 
     numbers, units = FUNCTIONS[name]
     x = torch.tensor(numbers, dtype=torch.float32)
     out = torch.empty_like(x)
-    text = HEADER + needed([name], "float32", card=False) + APPLIED.format(name=name)
+    text = TRITON_HEADER + needed([name], "float32", card=False) + APPLIED.format(name=name)
     load(text).applied[(1,)](x, out, B=len(x))
     right = OPERATIONS[name].oracle(x.numpy().astype(np.float64))
     gap = np.abs(out.numpy() - right)
@@ -473,12 +473,12 @@ def test_functions_of_the_card(name):
 
 def test_roots_of_what_rounding_made_negative():
     from mercer.evaluation.gpu.elementary import needed
-    from mercer.evaluation.gpu.source import HEADER
+    from mercer.evaluation.gpu.source import TRITON_HEADER
     from mercer.runtime.cache import load
 
     x = -torch.tensor([0.0, 1e-37, 1e-20, 1e-8, 1e-5, 1e-2, 0.2, 0.3])
     out = torch.empty_like(x)
-    text = HEADER + needed(["sqrt"], "float32", card=False) + APPLIED.format(name="sqrt")
+    text = TRITON_HEADER + needed(["sqrt"], "float32", card=False) + APPLIED.format(name="sqrt")
     load(text).applied[(1,)](x, out, B=len(x))
     assert (out.abs() <= 1.001 * (-x).sqrt()).all()
 

@@ -18,12 +18,12 @@ def test_many_points_are_taken_in_strips():
     assert np.allclose(execution.gradient(np.ones((7, 1))), whole)
 
 
-def test_wide_points_are_taken_some_coordinates_at_a_time(monkeypatch):
+def test_wide_points_are_taken_some_coordinates_at_a_time():
     kernel = Gaussian(4.0) + Polynomial(2)
     execution = kernel.gram(markets.normal(5, 30, 4), markets.normal(9, 30)).execution()
     whole = execution.gradient(np.ones((9, 1)))
-    monkeypatch.setattr(gradients, "GROUP_BYTES", 8 * 9 * 7)
-    assert np.allclose(execution.gradient(np.ones((9, 1))), whole, rtol=1e-13)
+    parts = gradients.gradient(execution, np.ones((9, 1)), gradients.Tuning(group_bytes=8 * 9 * 7))
+    assert np.allclose(parts, whole, rtol=1e-13)
 
 
 def differences(kernel, name, value, X, Y, U, V):

@@ -19,18 +19,13 @@ RANDOM = np.random.default_rng(0)
 X = RANDOM.uniform(size=(600, 2))
 Y = np.sin(9 * X[:, 0]) + X[:, 1]
 KERNEL, ALPHA = Exponential(0.4), 0.05
-
-
-@pytest.fixture(autouse=True)
-def small_leaves(monkeypatch):
-    monkeypatch.setattr(local, "ROWS", 100)
-    monkeypatch.setattr(local, "FEWEST_ROWS", 20)
+SMALL_LEAVES = local.Tuning(rows=100, fewest=20)
 
 
 def fitted(y, weights=None, metric=None):
     metric = Metric(np.ones(2)) if metric is None else metric
     sample = Sample.of(KERNEL.points(X), y, weights)
-    return local.fit_locally(KERNEL, sample, ALPHA, metric)
+    return local.fit_locally(KERNEL, sample, ALPHA, metric, tuning=SMALL_LEAVES)
 
 
 @pytest.mark.parametrize("weights", [None, RANDOM.uniform(0.5, 2.0, size=600)])
@@ -69,7 +64,7 @@ def test_a_tree_splits_along_what_the_metric_stretches():
 def test_equal_rows_are_a_leaf_of_which_some_are_fitted():
     rows = np.concatenate([X, np.full((600, 2), 0.5)])
     sample = Sample.of(KERNEL.points(rows), np.concatenate([Y, np.full(600, 7.0)]), None)
-    f, solution = local.fit_locally(KERNEL, sample, ALPHA, Metric(np.ones(2)))
+    f, solution = local.fit_locally(KERNEL, sample, ALPHA, Metric(np.ones(2)), tuning=SMALL_LEAVES)
     assert solution.status.converged
     assert "rows were left out" in str(solution.status)
     assert np.isfinite(f(rows)).all()
@@ -78,12 +73,14 @@ def test_equal_rows_are_a_leaf_of_which_some_are_fitted():
 
 def test_less_time_takes_smaller_leaves():
     sample = Sample.of(KERNEL.points(X), Y, None)
-    f, _ = local.fit_locally(KERNEL, sample, ALPHA, Metric(np.ones(2)), seconds=1e-9)
+    metric = Metric(np.ones(2))
+    f, _ = local.fit_locally(KERNEL, sample, ALPHA, metric, 1e-9, SMALL_LEAVES)
     assert len(f.intercepts) == 32
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_estimators_fit_locally(dtype):
+def test_estimators_fit_locally(dtype, monkeypatch):
+    monkeypatch.setattr(local, "TUNING", SMALL_LEAVES)
     settings = {"kernel": Exponential(), "form": "diagonal", "rounds": 1, "local": True}
     rows = X.astype(dtype)
     model = LearnedKernelRegressor(**settings).fit(rows[:500], Y[:500].astype(dtype))
@@ -105,6 +102,8 @@ def test_estimators_fit_locally(dtype):
 
 def test_leaves_where_there_is_no_time_for_all_rows(monkeypatch):
     from mercer.solvers import automatic
+
+    monkeypatch.setattr(local, "TUNING", SMALL_LEAVES)
 
     choose = automatic.choose
 

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from mercer.kernels import Exponential, Gaussian, Laplacian, Linear
-from mercer.learning import GradientRounds, Metric, Race, fits, raced
-from mercer.learning.fits import FitOnCentres, RidgeFit, Sample
+from mercer.learning import GradientRounds, Metric, Race, raced
+from mercer.learning.fits import FitOnCentres, RidgeFit, Sample, Tuning
 from mercer.learning.metric import average_outer_product, blocks_of, within_blocks
 
 RNG = np.random.default_rng(0)
@@ -192,11 +192,10 @@ def test_fits_on_centres():
 
 
 @pytest.mark.parametrize("alpha", [1e-9, 1e-4, 1.0])
-def test_factors_in_float32_are_refined(alpha, monkeypatch):
-    monkeypatch.setattr(fits, "MIXED_ROWS", 500)
+def test_factors_in_float32_are_refined(alpha):
     rows = np.random.default_rng(0).standard_normal((600, 3))
     sample = Sample.of(Gaussian().points(rows), rows[:, :2], np.linspace(0.5, 2.0, 600))
-    fit = RidgeFit(Gaussian(2.0), sample)
+    fit = RidgeFit(Gaussian(2.0), sample, tuning=Tuning(mixed_rows=500))
     c = fit.coefficients(alpha)
     matrix = Gaussian(2.0)(rows) + alpha * np.diag(1 / sample.weights)
     rest = matrix @ c - (sample.targets - fit.intercept)

@@ -118,8 +118,7 @@ def test_no_product_with_all_rows_is_computed_and_the_sample_tells_the_residual(
     from mercer.operators import Gram
     from mercer.solvers import optimality
 
-    monkeypatch.setattr(optimality, "TUNING", replace(optimality.TUNING, sampled_rows=60))
-    monkeypatch.setattr(optimality, "TUNING", replace(optimality.TUNING, fewest_rows=60))
+    monkeypatch.setattr(optimality, "TUNING", optimality.Tuning(sampled_rows=60, fewest_rows=60))
     heights, multiply = [], Gram.__matmul__
     monkeypatch.setattr(
         Gram, "__matmul__", lambda self, v: heights.append(self.shape[0]) or multiply(self, v)

@@ -243,8 +243,8 @@ def test_many_ridges_at_once_are_those_of_normal_equations(dtype, fit_intercept,
     y = np.stack([np.sin(4 * points[:, 0]), points[:, 1] ** 2 + 1], axis=1)
     y += 0.1 * random.standard_normal(y.shape)
     weights, ridges, rule = random.uniform(0.5, 2, 6000), [1e-2, 1e-6, 1e-4], HeldOut(0.2)
-    few = dataclasses.replace(sampling.SAMPLING, entry=1e-3, coordinate=0.0, output=0.0)
-    monkeypatch.setattr(sampling, "SAMPLING", few)  # few rows are sampled
+    few = sampling.Tuning(entry=1e-3, coordinate=0.0, output=0.0)
+    monkeypatch.setattr(sampling, "TUNING", few)  # few rows are sampled
     problem = Problem.on_centres(rows_of(points), y, Squared(), 1.0, weights, fit_intercept)
     path = RidgesOnCentres(problem, ridges, rule, 1e-9 if dtype == np.float64 else 1e-6)
     assert len(path.whole.hessians.sample[0]) < 1000
@@ -584,8 +584,8 @@ def test_rows_of_the_preconditioner_follow_leverages_where_many_lie_far_out(monk
     x = np.random.default_rng(0).standard_t(3.0, (12_000, 2)).astype(np.float32)
     kernel = Gaussian(0.5)
     centres = RandomlyPivoted(250, random_state=0).choose(kernel, x[:3_000]).points
-    card = dataclasses.replace(sampling.SAMPLING, first=2, entry=1.0, coordinate=0.0)
-    monkeypatch.setattr(sampling, "SAMPLING", card)  # passes are quick there
+    card = sampling.Tuning(first=2, entry=1.0, coordinate=0.0)
+    monkeypatch.setattr(sampling, "TUNING", card)  # passes are quick there
     gram = Gram(kernel, kernel.points(x), centres)
     problem = Problem.on_centres(gram, np.sin(x.sum(axis=1)), Squared(), 1e-5)
     solution = Newton().solve(problem)

@@ -165,8 +165,7 @@ def test_a_learned_metric_is_taken_where_it_is_better(tmp_path):
 
 
 def test_fits_that_would_take_too_long_take_centres_and_fewer_rows(table, monkeypatch):
-    monkeypatch.setattr(choice, "EXACT_ROWS", 100)
-    monkeypatch.setattr(choice, "LEAST_CENTRES", 20)
+    monkeypatch.setattr(choice, "TUNING", choice.Tuning(exact_rows=100, least_centres=20))
     monkeypatch.setattr(choice.Size, "seconds", lambda size, centres=None: 0.1 * (centres or 1e9))
     model = mercer.fit(table, "price", time_limit=SECONDS)
     assert model.model_.centres == 20

@@ -11,6 +11,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -32,10 +33,18 @@ from mercer.workflow.progress import progress_bar
 from mercer.workflow.reading import read_table
 from mercer.workflow.search import Limit
 
-PREDICTED_ROWS = 20_000  # at a time
-REPORT_SECONDS = 4.0  # in which a report is drawn
-COPIES = 4  # of a table in memory while it is encoded and fitted
-TURNS = 3  # of mercer and a peer, the best of which count
+
+@dataclass(frozen=True)
+class Tuning:
+    """Sizes and times of commands."""
+
+    predicted_rows: int = 20_000  # at a time
+    report_seconds: float = 4.0  # in which a report is drawn
+    copies: int = 4  # of a table in memory while it is encoded and fitted
+    turns: int = 3  # of mercer and a peer, the best of which count
+
+
+TUNING = Tuning()
 MEASUREMENTS = (
     "age", "sex", "bmi", "blood pressure", "cholesterol", "LDL", "HDL", "ratio", "triglycerides",
     "glucose",
@@ -49,7 +58,7 @@ def fit(options: Any) -> None:
         check_writable(options.report)
     table = _table(options)
     start = time.perf_counter()
-    with _limited(options, 0.0 if options.no_report else REPORT_SECONDS) as (limit, notify):
+    with _limited(options, 0.0 if options.no_report else TUNING.report_seconds) as (limit, notify):
         model = fit_table(
             table,
             options.target,
@@ -126,11 +135,11 @@ def _predictions(model: Any, table: Any, level: float, notify: Any = None) -> di
     numbers = record.task == "regression"
     width = model.interval_width(level) if numbers else 0.0
     parts = []
-    for start in range(0, max(rows, 1), PREDICTED_ROWS):
-        part = take_rows(table, slice(start, start + PREDICTED_ROWS))
+    for start in range(0, max(rows, 1), TUNING.predicted_rows):
+        part = take_rows(table, slice(start, start + TUNING.predicted_rows))
         parts.append(model.predict(part) if numbers else model.predict_proba(part))
         if notify is not None:
-            notify("predicting", min(start + PREDICTED_ROWS, rows) / max(rows, 1))
+            notify("predicting", min(start + TUNING.predicted_rows, rows) / max(rows, 1))
     values = np.concatenate(parts)
     if numbers:
         return {record.target: values, "low": values - width, "high": values + width}
@@ -272,7 +281,7 @@ def bench(options: Any) -> None:
 def _measured(work: str, against: str, ours: Any, theirs: Any) -> dict[str, Any]:
     answers = [np.asarray(ours()), np.asarray(theirs())]  # code is compiled, memory is touched
     best = [float("inf")] * 2
-    for _ in range(TURNS):
+    for _ in range(TUNING.turns):
         for i, side in enumerate((ours, theirs)):
             start = time.perf_counter()
             side()
@@ -308,7 +317,7 @@ def _table(options: Any) -> Any:
     if options.rows is not None and options.rows < rows:
         chosen = np.random.default_rng(options.seed).choice(rows, options.rows, replace=False)
         return take_rows(table, np.sort(chosen))
-    needed = COPIES * 8 * rows * columns
+    needed = TUNING.copies * 8 * rows * columns
     most = memory_budget(options.memory) if options.memory else free_memory()
     if needed > most:
         raise ValueError(

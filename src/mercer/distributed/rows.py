@@ -22,7 +22,7 @@ from numpy.lib.mixins import NDArrayOperatorsMixin
 
 from mercer.distributed.placement import Placement
 
-FEW = 32  # workers whose small results come here one by one
+FEW_WORKERS = 32  # workers whose small results come here one by one
 
 
 class Rows(NDArrayOperatorsMixin):
@@ -328,7 +328,7 @@ def reduced(name: str, rows: Rows, function: Callable[[np.ndarray], Any], join: 
     tasks = [[program, blocks, function, join] for blocks in leaves]
     placement = rows.placement
     parts = placement.each_group(name, _reduce_group, tasks)
-    if len(parts) <= FEW:  # these are small: to add them up on workers would only take time
+    if len(parts) <= FEW_WORKERS:  # these are small: to add them up on workers would only take time
         return join(placement.fetched(parts))
     return placement.total(name, parts, join)
 
@@ -525,7 +525,7 @@ class RowsNamespace:
             axis = options.get("axis", args[1] if len(args) > 1 else None)
             if name in SUMS and (axis is None or 0 in np.atleast_1d(axis)):
                 return SUMS[name](*args, **options)
-            if name in REFUSED:
+            if name in REFUSED_FUNCTIONS:
                 raise NotImplementedError(
                     f"{name} goes across all rows, which lie on a cluster: take some of them first."
                 )
@@ -635,7 +635,7 @@ OF_ROWS: dict[str, Callable[..., Any]] = {
     "take": _take,
     "unique": lambda values: reduced("unique", values, np.unique, union),
 }
-REFUSED = frozenset(
+REFUSED_FUNCTIONS = frozenset(
     ("sort", "argsort", "cumsum", "cumulative_sum", "median", "quantile", "percentile")
 )
 

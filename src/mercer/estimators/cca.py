@@ -29,11 +29,20 @@ from mercer.operators import Gram
 from mercer.runtime.budget import in_words, memory_budget
 from mercer.runtime.threads import spans
 
-VIEW_ROWS = 2048  # of all views, whose features are stored at a time
-SMALL = 512  # features of all views, up to which all eigenvalues are computed
-SQUARES, OF_CENTRES = 3, 5  # matrices between all features that are stored, and those of one view
-OF_POINTS = 4  # matrices that are stored while that of one view is factored, beside those of others
-NEGLIGIBLE = 1e-7  # correlations below that are rounding, the root of that of their squares
+
+@dataclass(frozen=True)
+class Tuning:
+    """Sizes of the blocks of features, and what of them is stored."""
+
+    view_rows: int = 2048  # of all views, whose features are stored at a time
+    small: int = 512  # features of all views, up to which all eigenvalues are computed
+    squares: int = 3  # matrices between all features that are stored,
+    of_centres: int = 5  # and those of one view
+    of_points: int = 4  # that are stored while that of one view is factored, beside those of others
+    negligible: float = 1e-7  # correlations below are rounding, the root of that of their squares
+
+
+TUNING = Tuning()
 NUMBERS = [np.float64, np.float32]  # that views of numbers are, or become
 
 
@@ -168,10 +177,10 @@ class KernelCCA(KernelParameters, BaseEstimator):
         if self.centres is not None:
             return self.centres
         rows, count, room = length(views[0]), len(views), memory_budget()
-        needed = 8 * rows**2 * (count + OF_POINTS)
+        needed = 8 * rows**2 * (count + TUNING.of_points)
         if needed <= room:
             return None
-        fitting = max(1, math.isqrt(room // (8 * (SQUARES * count**2 + OF_CENTRES))))
+        fitting = max(1, math.isqrt(room // (8 * (TUNING.squares * count**2 + TUNING.of_centres))))
         warnings.warn(
             f"KernelCCA of all {rows} points takes {in_words(needed)}, and the budget is "
             f"{in_words(room)}, so views are reduced to {fitting} centres. Write "
@@ -256,7 +265,7 @@ class _OnPoints:
             image = self.roots[i] @ q
             sizes = np.linalg.norm(image, axis=0)
             dual = (q - self.roots[i].T @ image) * (math.sqrt(len(q)) / self.ridges[i])
-            dual *= (sizes > NEGLIGIBLE) / np.maximum(sizes, NEGLIGIBLE)
+            dual *= (sizes > TUNING.negligible) / np.maximum(sizes, TUNING.negligible)
             dual -= dual.mean(axis=0)
             points = self.grams[i].x
             f = RKHSFunction(self.grams[i].kernel, points, dual.astype(points.dtype))
@@ -288,7 +297,7 @@ class _OnCentres:
         """Covariances and means of the features of all views, side by side, in one pass."""
         n, total = length(views[0]), self.parts[-1].stop
         products, sums = np.zeros((total, total)), np.zeros(total)
-        step = min(VIEW_ROWS, max(64, memory_budget() // (8 * 32 * total)))
+        step = min(TUNING.view_rows, max(64, memory_budget() // (8 * 32 * total)))
         for start, stop in spans(n, step):
             rows, block = np.arange(start, stop), np.empty((stop - start, total))
             for phi, view, part in zip(self.maps, views, self.parts, strict=True):
@@ -324,7 +333,7 @@ def _side_by_side(sizes: Sequence[int]) -> list[slice]:
 
 def _leading(multiply: Any, size: int, count: int) -> tuple[np.ndarray, np.ndarray]:
     """The largest eigenvalues of a matrix and their vectors; of large ones by products alone."""
-    if size <= SMALL or count > size // 20:
+    if size <= TUNING.small or count > size // 20:
         values, vectors = linalg.eigen(multiply(np.eye(size)))
         return values[::-1][:count], vectors[:, ::-1][:, :count]
     pairs = linalg.leading_eigenpairs(multiply, size, count)

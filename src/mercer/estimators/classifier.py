@@ -17,7 +17,6 @@ from mercer.arrays import Array, namespace, zeros
 from mercer.estimators.fitting import Formulation, keep
 from mercer.estimators.inputs import admit_labels, function_values, hosted, labels_at, like
 from mercer.estimators.losses import (
-    DEFAULT_C,
     FOR_CLASSES,
     LossEstimator,
     as_loss,
@@ -25,6 +24,7 @@ from mercer.estimators.losses import (
     regularization_of,
     relative_ridge,
 )
+from mercer.estimators.losses import TUNING as LOSSES
 from mercer.estimators.progress import FitTask, with_callbacks
 from mercer.features.bases import BaseEstimator, ClassifierMixin
 from mercer.losses import Logistic, Loss, Multinomial, one_hot
@@ -360,7 +360,7 @@ class KernelLogisticRegression(_Classifier, ClassifierMixin, BaseEstimator):
     True
     """
 
-    C: float = DEFAULT_C
+    C: float = LOSSES.C
 
     @with_callbacks
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:

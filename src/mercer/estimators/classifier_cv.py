@@ -45,11 +45,20 @@ from mercer.solvers.path import regularization_path
 from mercer.solvers.problem import Problem
 from mercer.theory.certificate import Certificate
 
-STRENGTHS = np.logspace(-1, 4, 6)
-SVC_FACTORS = 2.0 ** np.arange(-4, 3)  # of the median distance; SVC's own is ½
-SECOND = 2  # times as many rows for the best of the first search and its neighbours
-FEWEST_ROWS = 100  # rows that are searched whatever the memory
-SEARCH_TOLERANCE = 1e-3  # relative duality gaps that a score does not notice
+
+@dataclass(frozen=True)
+class Tuning:
+    """What is searched, and on how many rows."""
+
+    strengths: tuple[float, ...] = (0.1, 1.0, 10.0, 100.0, 1e3, 1e4)  # C, where none is given
+    factors: tuple[float, ...] = tuple(2.0**k for k in range(-4, 3))  # of the median distance;
+    # SVC's own lengthscale is ½
+    second: int = 2  # times as many rows for the best of the first search and its neighbours
+    fewest_rows: int = 100  # that are searched whatever the memory
+    tolerance: float = 1e-3  # relative duality gaps that a score does not notice
+
+
+TUNING = Tuning()
 
 
 @dataclass(frozen=True, eq=False)
@@ -110,7 +119,8 @@ class _SearchedClassifier(KernelParameters, ClassifierMixin, BaseEstimator):
         given, labels, weights = admit_labels(self, X, y, sample_weight)
         classes, codes, _ = encoded(self, labels, weights)
         base, gamma = self._resolved_kernel(given, weights), self.gamma
-        scales = candidate_lengthscales(self.lengthscales, base, gamma, given, weights, SVC_FACTORS)
+        factors = np.array(TUNING.factors)
+        scales = candidate_lengthscales(self.lengthscales, base, gamma, given, weights, factors)
         kernels = [base] if scales is None else [base.with_(lengthscale=float(s)) for s in scales]
         counts = np.ones(len(codes)) if weights is None else weights
         points = self._training_points(base, given)
@@ -137,7 +147,9 @@ class _SearchedClassifier(KernelParameters, ClassifierMixin, BaseEstimator):
         return hasattr(self, "best_estimator_")
 
     def _strengths(self) -> np.ndarray:
-        strengths = STRENGTHS if self.Cs is None else np.atleast_1d(np.asarray(self.Cs, float))
+        strengths = np.atleast_1d(
+            np.asarray(TUNING.strengths if self.Cs is None else self.Cs, float)
+        )
         if not len(strengths) or not ((strengths > 0) & np.isfinite(strengths)).all():
             raise ValueError(f"Cs must be positive and finite; got {self.Cs!r}.")
         return np.sort(strengths)
@@ -222,10 +234,10 @@ def search_sizes(n: int, subsample: int, matrices: float) -> list[int]:
     >>> search_sizes(300, 1000, 3.5)
     [300]
     """
-    room = max(FEWEST_ROWS, int(math.sqrt(memory_budget() / (8 * matrices))))
+    room = max(TUNING.fewest_rows, int(math.sqrt(memory_budget() / (8 * matrices))))
     if n <= min(subsample, room):
         return [n]
-    sizes = min(subsample, room), min(n, SECOND * subsample, room)
+    sizes = min(subsample, room), min(n, TUNING.second * subsample, room)
     return list(dict.fromkeys(sizes))
 
 
@@ -286,7 +298,7 @@ class SVCCV(_SearchedClassifier):
 
         members = [np.flatnonzero(fold.codes == c) for c in range(fold.classes)]
         pairs, n = list(combinations(range(fold.classes), 2)), len(fold.codes)
-        work = TwoClasses(n, n * n, SEARCH_TOLERANCE, 1000 * n + 100_000)
+        work = TwoClasses(n, n * n, TUNING.tolerance, 1000 * n + 100_000)
         last: list[Any] = [np.empty(0)] * len(pairs)
         decisions = np.empty((len(fold.across), len(pairs)))
         before = 0.0
@@ -350,7 +362,7 @@ class KernelClassifierCV(_SearchedClassifier):
         gram = Precomputed(fold.within, positive_definite=True).gram(np.arange(len(fold.codes)))
         ridges = 1.0 / (strengths * fold.weights.sum())
         problem = Problem(gram, y, loss, float(ridges[0]), fold.weights, True)
-        solver: Any = default_solver(loss, SEARCH_TOLERANCE)
+        solver: Any = default_solver(loss, TUNING.tolerance)
         solutions = (  # Newton's steps go on from the last solution, other solvers begin anew
             (point.solution for point in regularization_path(problem, ridges.tolist(), solver))
             if isinstance(solver, Newton)

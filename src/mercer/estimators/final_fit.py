@@ -20,28 +20,14 @@ from mercer.solvers.problem import Solver
 
 @dataclass(frozen=True)
 class Tuning:
-    """How the time of a fit is divided.
+    """How the time of a fit is divided."""
 
-    Parameters
-    ----------
-    surely : float
-        The part of the time left within which iterations are expected to end, if they are to be
-        chosen: the expected time may be off by a factor of 2.
-    solving : float
-        The part of the time left for iterations; the residual takes the rest.
-    fewest_passes : float
-        Over all rows in blocks, after which they predict better than centres.
-    short : float
-        Seconds that a fit may take in any case: centres would not be quicker.
-    fewest_centres : int
-        That a fit has, whatever the time.
-    """
-
-    surely: float = 0.5
-    solving: float = 0.95
-    fewest_passes: float = 1.5
-    short: float = 1.0
-    fewest_centres: int = 500
+    surely: float = 0.5  # the part of the time left within which iterations are expected to end, if
+    # they are to be chosen: the expected time may be off by a factor of 2
+    solving: float = 0.95  # the part of the time left for iterations; the residual takes the rest
+    fewest_passes: float = 1.5  # over all rows in blocks, that beat centres
+    short: float = 1.0  # seconds that a fit may take in any case: centres would not be quicker
+    fewest_centres: int = 500  # that a fit has, whatever the time
 
 
 TUNING = Tuning()

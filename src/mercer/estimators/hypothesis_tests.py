@@ -37,7 +37,6 @@ from mercer.runtime.threads import run, spans, thread_count
 
 METHODS = ("permutation", "gamma", "asymptotic", "linear")
 BANDWIDTHS = (None, "median", "aggregate", "power")
-PAIR_ROWS = 128  # of a block of pairs, or of a stored part of a Gram matrix
 
 
 @dataclass(frozen=True)
@@ -54,6 +53,7 @@ class Tuning:
     lost: float = 1e-9  # of the trace of a Gram matrix whose factor stands for it
     eigenvalues: int = 50  # of a covariance that are drawn for; the others enter by their sum
     products: int = 500  # of two such, likewise
+    pair_rows: int = 128  # of a block of pairs, or of a stored part of a Gram matrix
 
 
 TUNING = Tuning()
@@ -571,7 +571,7 @@ def gamma_test(first: Gram, second: Gram) -> tuple[float, float]:
     for gram, mean_values in zip(sides, means, strict=True):
         trace = float(np.sum(gram.diagonal()))
         mean *= trace / n - (n * mean_values.sum() - trace) / (n * (n - 1))
-    for rows in (slice(*span) for span in spans(n, PAIR_ROWS)):
+    for rows in (slice(*span) for span in spans(n, TUNING.pair_rows)):
         product = np.ones((1, 1))
         for gram, m in zip(sides, means, strict=True):
             product = product * (gram[rows, :].dense() - m - m[rows, None] + m.mean())
@@ -630,7 +630,7 @@ def contrasts(kernel: Kernel, samples: Sequence[PointSet]) -> np.ndarray:
     a, b, c, d = samples
     values = np.zeros(len(a))
     for sign, left, right in ((1.0, a, b), (1.0, c, d), (-1.0, a, c), (-1.0, b, d)):
-        for start, stop in spans(len(a), PAIR_ROWS):
+        for start, stop in spans(len(a), TUNING.pair_rows):
             block = Gram(kernel, left.slice(start, stop), right.slice(start, stop)).dense()
             values[start:stop] += sign * np.diagonal(block)
     return values

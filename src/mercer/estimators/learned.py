@@ -35,7 +35,7 @@ from mercer.learning import neighbourhoods
 from mercer.learning.candidates import (
     CANDIDATES,
     FOR_CATEGORIES,
-    NAMES,
+    SCALES,
     Candidate,
     TargetTransform,
     raced,
@@ -52,32 +52,21 @@ from mercer.solvers.problem import Solver
 
 @dataclass(frozen=True)
 class Tuning:
-    """How the time of a fit is divided, and when a linear function is fitted first.
+    """How the time of a fit is divided, and when a linear function is fitted first."""
 
-    Parameters
-    ----------
-    learning, learning_of_many : float
-        The part of the time for learning; and where there are many rows, whose fit takes longer.
-    cheap : float
-        Kernels that take at most so many times as long as the quickest are always compared.
-    nearly_linear : float
-        The part of the variance: where a linear function leaves less, it is fitted first. A kernel
-        with k(x, x) = 1 that has to follow it as well gets lengthscales for it, and a ridge too
-        large for the rest (household power with all columns, rows predicted from their neighbours:
-        an error of 0.026, and of 0.021 after a linear function).
-    determined : float
-        Of the targets' deviation: where unseen rows are missed by less, columns may hold what is
-        known with the target only (sums and parts of it, in `uci_bike`).
-    leading : float
-        The part in the metric of the columns that are named then.
-    """
-
+    # The part of the time for learning; and where there are many rows, whose fit takes longer.
     learning: float = 0.6
     learning_of_many: float = 0.4
-    cheap: float = 1.5
-    nearly_linear: float = 0.05
-    determined: float = 0.03
-    leading: float = 0.95
+
+    cheap: float = 1.5  # kernels that take at most so many times as long as the quickest are always
+    # compared
+    nearly_linear: float = 0.05  # the part of the variance: where a linear function leaves less, it
+    # is fitted first. A kernel with k(x, x) = 1 that has to follow it as well gets lengthscales for
+    # it, and a ridge too large for the rest (household power with all columns, rows predicted from
+    # their neighbours: an error of 0.026, and of 0.021 after a linear function)
+    determined: float = 0.03  # of the targets' deviation: where unseen rows are missed by less,
+    # columns may hold what is known with the target only (sums and parts of it, in `uci_bike`)
+    leading: float = 0.95  # the part in the metric of the columns that are named then
 
 
 TUNING = Tuning()
@@ -457,7 +446,7 @@ class LearnedKernelRegressor(_Learned, MultiOutputMixin, RegressorMixin, BaseEst
             raise ValueError(
                 f'linear_part must be True, False or "auto"; got {self.linear_part!r}.'
             )
-        if not self.linear_part or self.target_transform in NAMES:
+        if not self.linear_part or self.target_transform in SCALES:
             return None
         linear, unexplained = linear_fit(Linear().points(X), y, weights, self.random_state)
         return linear if self.linear_part is True or unexplained < TUNING.nearly_linear else None
@@ -466,7 +455,7 @@ class LearnedKernelRegressor(_Learned, MultiOutputMixin, RegressorMixin, BaseEst
         """The function of the targets that is asked for by name, or None."""
         if self.target_transform in (None, "auto"):
             return None
-        if self.target_transform not in NAMES or self.linear_part is True or y.ndim > 1:
+        if self.target_transform not in SCALES or self.linear_part is True or y.ndim > 1:
             raise ValueError(
                 'target_transform must be "auto" or None, or "log" or "rank" for one output '
                 f"without a linear part; got {self.target_transform!r} with targets of shape "

@@ -19,28 +19,16 @@ MEDIAN_FACTORS = np.logspace(-1, 1, 10)  # of the median distance
 
 @dataclass(frozen=True)
 class Tuning:
-    """When a lengthscale is called unsuitable.
+    """When a lengthscale is called unsuitable."""
 
-    Parameters
-    ----------
-    probed, against : int
-        Points that are looked at, and those they are compared with.
-    fewest : int
-        Points below which nothing is said: so few may well be alone.
-    unrelated : float
-        Correlation with the nearest other point below which a point is alone.
-    equal : float
-        1 − correlation below which two points are as good as one.
-    most : float
-        Of the points, or pairs, that must be so.
-    """
-
+    # Points that are looked at, and those they are compared with.
     probed: int = 32
     against: int = 512
-    fewest: int = 20
-    unrelated: float = 1e-3
-    equal: float = 1e-4
-    most: float = 0.9
+
+    fewest: int = 20  # points below which nothing is said: so few may well be alone
+    unrelated: float = 1e-3  # correlation with the nearest other point below which a point is alone
+    equal: float = 1e-4  # 1 − correlation below which two points are as good as one
+    most: float = 0.9  # of the points, or pairs, that must be so
 
 
 TUNING = Tuning()

@@ -57,13 +57,21 @@ FOR_NUMBERS: dict[str, type[Loss]] = {
     "epsilon_insensitive": EpsilonInsensitive,
     "poisson": Poisson,
 }
-DEFAULT_C = 30.0
-"""1/(nλ) where no λ is given. Over 14 tables of classes and 19 of numbers, with the median distance
-as lengthscale, 30 is best or next to it for every loss, from the values 1, 3, 10, 30, 100
-(`python -m benchmarks defaults`, whose group "unseen" has tables that had no part in that)."""
-MOST_CENTRES = 20_000
-"""Points up to which all are centres for a loss with kinks, where dual ascent cannot be used: their
-factor takes 3 GB in float64."""
+
+
+@dataclass(frozen=True)
+class Tuning:
+    """What is taken where nothing is given, and where every point is a centre."""
+
+    C: float = 30.0  # 1/(nλ) where no λ is given. Over 14 tables of classes and 19 of numbers, with
+    # the median distance as lengthscale, 30 is best or next to it for every loss, from the values
+    # 1, 3, 10, 30, 100 (`python -m benchmarks defaults`, whose group "unseen" has tables that had
+    # no part in it)
+    most_centres: int = 20_000  # points up to which all are centres for a loss with kinks, where
+    # dual ascent cannot be used: their factor takes 3 GB in float64
+
+
+TUNING = Tuning()
 
 
 @dataclass(eq=False, repr=False)
@@ -168,7 +176,7 @@ class LossEstimator(CallbackSupportMixin, KernelInput):
 
 def _all_points(points: PointSet, loss: Loss) -> Given:
     """All points as centres: dual ascent computes on the CPU, Newton's method where points are."""
-    if len(points) > MOST_CENTRES:
+    if len(points) > TUNING.most_centres:
         raise ValueError(
             f"{type(loss).__name__} has kinks, and {len(points)} rows of a tensor are too many to "
             "be all centres: write centres=5000 or so, take a smooth loss such as "
@@ -220,7 +228,7 @@ def regularization_of(value: Any, loss: Loss, y: Any, weights: Any) -> float:
     if not (loss.is_classification or math.isinf(loss.lipschitz)):
         unit = loss.lipschitz / (_spread(np.asarray(y, np.float64), weights) or 1.0)
         unit = min(unit, 1.0) if loss.is_smooth else unit  # a smooth one is a square near 0
-    return unit / (DEFAULT_C * float(weights.sum()))
+    return unit / (TUNING.C * float(weights.sum()))
 
 
 def relative_ridge(ridge: float, loss: Loss, y: Any, weights: Any) -> float:

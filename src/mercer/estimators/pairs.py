@@ -25,48 +25,25 @@ from mercer.solvers.solution import Solution
 
 @dataclass(frozen=True)
 class Tuning:
-    """Sizes that decide how pairs of classes are solved.
+    """Sizes that decide how pairs of classes are solved."""
 
-    Parameters
-    ----------
-    one_matrix : int
-        Points up to which one matrix serves all pairs, in one thread: starting others takes longer.
-    one_call : int
-        Points of a pair up to which it is solved in one compiled call.
-    exact : int
-        Points up to which pairs are solved to rounding, which takes no longer.
-    grouped : int
-        Points of small classes whose matrix is computed at once.
-    halves : float
-        Multiply-adds of float64 values that float32 ones must save in a pair to be worth the rounds
-        and the certificate in float64 that they need: 2.5 ms.
-    by_rows : int
-        Points of a mean pair from which it is tried with the rows that its steps need.
-    few_rows : float
-        Of the rows of a pair, up to which a mean one is solved quicker by computing them one by one
-        than out of blocks, which pairs share and of which half is computed.
-    rows_of_large : int
-        Rows up to which a single pair, and pairs beyond `one_call`, are tried: a twentieth of what
-        their own way takes.
-    tried : int
-        Pairs at most that say whether the others need few rows.
-    one_of : int
-        Of so many pairs one is tried, where that makes fewer.
-    open_share : float
-        Of its rows, what a pair that is then not solved is taken to need: their mean.
-    """
-
-    one_matrix: int = 2048
-    one_call: int = 3072
-    exact: int = 512
-    grouped: int = 400
-    halves: float = 8e7
-    by_rows: int = 128
-    few_rows: float = 0.25
-    rows_of_large: int = 128
-    tried: int = 8
-    one_of: int = 4
-    open_share: float = 0.5
+    one_matrix: int = 2048  # points up to which one matrix serves all pairs, in one thread:
+    # starting others takes longer
+    one_call: int = 3072  # points of a pair up to which it is solved in one compiled call
+    exact: int = 512  # points up to which pairs are solved to rounding, which takes no longer
+    grouped: int = 400  # points of small classes whose matrix is computed at once
+    halves: float = 8e7  # multiply-adds of float64 values that float32 ones must save in a pair to
+    # be worth the rounds and the certificate in float64 that they need: 2.5 ms
+    by_rows: int = 128  # points of a mean pair from which it is tried with the rows that its steps
+    # need
+    few_rows: float = 0.25  # of the rows of a pair, up to which a mean one is solved quicker by
+    # computing them one by one than out of blocks, which pairs share and of which half is computed
+    rows_of_large: int = 128  # rows up to which a single pair, and pairs beyond `one_call`, are
+    # tried: a twentieth of what their own way takes
+    tried: int = 8  # pairs at most that say whether the others need few rows
+    one_of: int = 4  # of so many pairs one is tried, where that makes fewer
+    open_share: float = 0.5  # of its rows, what a pair that is then not solved is taken to need:
+    # their mean
 
 
 TUNING = Tuning()

@@ -11,14 +11,14 @@ import dataclasses
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar
 
-T = TypeVar("T")
+Method = TypeVar("Method")
 
 
 class CallbackSupportMixin:
     """Nothing to support."""
 
 
-def with_callbacks(method: T) -> T:
+def with_callbacks(method: Method) -> Method:
     """The method as it is."""
     return method
 

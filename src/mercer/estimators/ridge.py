@@ -34,7 +34,8 @@ from mercer.estimators.inputs import (
 )
 from mercer.estimators.lengthscales import candidate_lengthscales, warn_of_edges
 from mercer.estimators.progress import FitTask, with_callbacks
-from mercer.estimators.ridge_paths import EIGEN_SECONDS, CentresPath, HeldOutPath
+from mercer.estimators.ridge_paths import TUNING as PATHS
+from mercer.estimators.ridge_paths import CentresPath, HeldOutPath
 from mercer.estimators.uncertainty import RidgeUncertainty, advice_on_intercept
 from mercer.features.bases import BaseEstimator, MultiOutputMixin, RegressorMixin
 from mercer.features.centres import drawn
@@ -51,10 +52,19 @@ from mercer.solvers.problem import Problem, Solver
 from mercer.solvers.solution import Solution
 from mercer.solvers.spectral import SpectralPath
 
-MATRICES = 5  # of the size of K that an eigendecomposition takes: K, its copy, two of work, vectors
-PATH_FITS = 0.4  # fits that an α of a path takes about as long as, where rows are held out
-PATH_FITS_ON_CENTRES = 0.05  # the same on centres, where all α share every pass over the rows
-PATIENCE = 120.0  # seconds of a search beyond which centres are taken
+
+@dataclass(frozen=True)
+class Tuning:
+    """What a search takes, and when it is done on centres."""
+
+    matrices: int = 5  # like K that an eigendecomposition takes: K, a copy, two of work, vectors
+    path_fits: float = 0.4  # that an α of a path takes about as long as, where rows are held out
+    path_fits_on_centres: float = 0.05  # the same on centres, where all α share every pass
+    patience: float = 120.0  # seconds of a search beyond which centres are taken
+
+
+TUNING = Tuning()
+
 
 PathOfRidges = SpectralPath | CentresPath | HeldOutPath
 
@@ -401,7 +411,8 @@ class KernelRidgeCV(RidgeUncertainty, MultiOutputMixin, RegressorMixin, BaseEsti
             choice = automatic.choose(
                 base, points, ridge=alpha, centres=asked, outputs=_outputs(y), iterative=True
             )
-            each = PATH_FITS_ON_CENTRES if asked or not choice.chosen.exact else PATH_FITS
+            on_centres = asked or not choice.chosen.exact
+            each = TUNING.path_fits_on_centres if on_centres else TUNING.path_fits
             fits = 1.0 + each * len(self._candidate_alphas())
             seconds = (1.0 + count * fits) * choice.chosen.seconds
         elif asked is not None:
@@ -481,20 +492,20 @@ def _side_by_side(size: int, kernels: int) -> int:
     LAPACK waits for all of its threads after each of n reflections: on a machine that is busy
     otherwise, or with more threads than cores, several threads take ten times as long as one.
     """
-    room = automatic.memory_limit() // (MATRICES * 8 * size * size)
+    room = automatic.memory_limit() // (TUNING.matrices * 8 * size * size)
     return int(max(1, min(thread_count(), kernels, room)))
 
 
 def _foreseen(rows: int, kernels: int) -> tuple[float, int, int | None]:
     """Seconds and bytes of a search on all rows, and centres where that is too much."""
     at_once = _side_by_side(rows, kernels)
-    seconds = EIGEN_SECONDS * float(rows) ** 3 * math.ceil(kernels / at_once)
-    needed = MATRICES * 8 * rows * rows * at_once
-    if seconds <= PATIENCE and needed <= automatic.memory_limit():
+    seconds = PATHS.eigen_seconds * float(rows) ** 3 * math.ceil(kernels / at_once)
+    needed = TUNING.matrices * 8 * rows * rows * at_once
+    if seconds <= TUNING.patience and needed <= automatic.memory_limit():
         return seconds, needed, None
     room = int(0.8 * automatic.memory_limit())  # beside it stands what leaves one out
     least, count = automatic.default_centres(rows), rows // 2
-    while count > least and _nominal_seconds(rows, count, kernels) > PATIENCE / 2:
+    while count > least and _nominal_seconds(rows, count, kernels) > TUNING.patience / 2:
         count = int(0.95 * count)
     most = max(count, least)
     return seconds, needed, automatic.fitting_centres(rows, 1, np.float64, Squared(), room, most)

@@ -8,7 +8,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -26,14 +26,23 @@ from mercer.solvers.path import RidgesOnCentres, regularization_path
 from mercer.solvers.problem import Problem
 from mercer.solvers.solution import Solution
 
-EIGEN_SECONDS = 1.8e-10  # for each n³ of an eigendecomposition in one thread: 5 s for n = 3,000
-BLOCK = 4096  # rows of K_nM at a time, fewer where memory is short
-COPIES = 8  # of a block: features, their squares, fitted values and what is between
-JITTER = 1e-13  # of the mean diagonal of K_MM, below which centres are one
-ROUGH = 1e-2  # the residual on all points to which a λ is solved that is only judged
-ROUGH_ON_CENTRES = 1e-6
-"""The same on centres, as a share of the objective. With 400 centres on 20,000 rows of household
-power errors are within 0.1 % of those of the minimisers for λ from 1e-10 to 1e-4."""
+
+@dataclass(frozen=True)
+class Tuning:
+    """Costs and accuracy of paths of ridges."""
+
+    eigen_seconds: float = 1.8e-10  # for each n³ of an eigendecomposition in one thread: 5 s
+    # for n = 3,000
+    block: int = 4096  # rows of K_nM at a time, fewer where memory is short
+    copies: int = 8  # of a block: features, their squares, fitted values and what is between
+    jitter: float = 1e-13  # of the mean diagonal of K_MM, below which centres are one
+    rough: float = 1e-2  # the residual on all points to which a λ is solved that is only judged
+    rough_on_centres: float = 1e-6  # the same on centres, as a share of the objective. With 400 on
+    # 20,000 rows of household power errors are within 0.1 % of those of the minimisers for λ from
+    # 1e-10 to 1e-4
+
+
+TUNING = Tuning()
 
 
 class CentresPath:
@@ -55,15 +64,15 @@ class CentresPath:
         self.weights = as_numpy(problem.sample_weights)
         self.total = float(self.weights.sum())
         matrix = as_numpy(problem.penalty_operator.dense())
-        jitter = JITTER * float(np.abs(matrix.diagonal()).mean())
+        jitter = TUNING.jitter * float(np.abs(matrix.diagonal()).mean())
         self.factor = linalg.cholesky(matrix, jitter=jitter, overwrite=True)
         self._moments()
 
     def _blocks(self) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
         """Rows of K_nM, targets and weights, some at a time."""
         cross, columns = self.asked.operator, as_numpy(self.asked.y_columns)
-        fitting = memory_budget() // (2 * thread_count() * COPIES * 8 * cross.shape[1])
-        for start, stop in spans(cross.shape[0], max(64, min(BLOCK, fitting))):
+        fitting = memory_budget() // (2 * thread_count() * TUNING.copies * 8 * cross.shape[1])
+        for start, stop in spans(cross.shape[0], max(64, min(TUNING.block, fitting))):
             part = Gram(cross.kernel, cross.x.slice(start, stop), cross.y)
             block = np.asarray(part.astype(np.float64).dense())
             yield block, columns[start:stop], self.weights[start:stop]
@@ -121,7 +130,7 @@ class CentresPath:
         """
         products = 2.5 * size + 2.0 * ridges * (1 + outputs)
         each = 2.0 * rates.value_seconds + products / rates.multiply_adds["float64"]
-        return rows * size * each + EIGEN_SECONDS * float(size) ** 3 / threads
+        return rows * size * each + TUNING.eigen_seconds * float(size) ** 3 / threads
 
     def solution(self, regularization: float) -> Solution:
         """The minimiser for one λ."""
@@ -154,10 +163,10 @@ class HeldOutPath:
         The preconditioner on centres is not kept where there are others to come: it is large.
         """
         if self.asked.on_all_points:
-            rough = ConjugateGradient(ROUGH)
+            rough = ConjugateGradient(TUNING.rough)
             points = regularization_path(self.asked, regularizations, rough, self.rule)
         else:
-            path = RidgesOnCentres(self.asked, regularizations, self.rule, ROUGH_ON_CENTRES)
+            path = RidgesOnCentres(self.asked, regularizations, self.rule, TUNING.rough_on_centres)
             points, self.shared = iter(path.points), path if keep else None
         found = np.empty(len(regularizations))
         for point in points:

@@ -51,14 +51,20 @@ from mercer.solvers.dual.tube import nu_regression
 from mercer.solvers.problem import Problem, loses_digits
 from mercer.solvers.solution import Solution, Status
 
-GAP_OF_TOLERANCE = 0.1  # libsvm stops at slopes that agree to tol; this gap is about as exact
+
+@dataclass(frozen=True)
+class Tuning:
+    """Tolerances and sizes of support vector machines."""
+
+    gap_of_tol: float = 0.1  # libsvm stops at slopes that agree to tol; this gap is about as exact
+    few_pairs: int = 55  # of classes, up to which all functions are stored and evaluated at once
+    strip_bytes: int = 16 << 20  # of kernel values and decisions of many pairs, held at a time
+    infinite: float = 1e10  # for C = ∞ in regression: no coefficient comes near so large a bound
+
+
+TUNING = Tuning()
 BOUNDARY = {"float32": 1e-5, "float64": 1e-10}  # relative width of the boundary, which is rounding
 SHAPES = ("ovr", "ovo")
-FEW_PAIRS = (
-    55  # of classes, up to which the functions of all pairs are stored and evaluated at once
-)
-STRIP_BYTES = 16 << 20  # of kernel values and decisions of many pairs that are held at a time
-INFINITE = 1e10  # for C = ∞ in regression: no coefficient comes near so large a bound
 
 
 @dataclass(eq=False, repr=False)
@@ -128,7 +134,7 @@ class SupportVectorMachine(CallbackSupportMixin, KernelInput):
     def _solver(self, points: int) -> DualAscent:
         cache = None if self.cache_size is None else int(self.cache_size * (1 << 20))
         solver = DualAscent(
-            GAP_OF_TOLERANCE * float(self.tol),
+            TUNING.gap_of_tol * float(self.tol),
             cache=cache,
             shrinking=None if self.shrinking else False,
         )
@@ -358,12 +364,12 @@ class SupportVectorClassifier(SupportVectorMachine):
         if binary:  # positive for the second class, as in scikit-learn
             table, intercepts = -table, -intercepts
         supported = self._supported(gram, support, table[0] if binary else table.T, 1.0)
-        if len(machines) > FEW_PAIRS:
+        if len(machines) > TUNING.few_pairs:
             supported["table_"] = supported.pop("function_")
             supported["machines_"] = machines
         else:
             supported |= _reports(machines)
-        if 1 < len(machines) <= FEW_PAIRS:
+        if 1 < len(machines) <= TUNING.few_pairs:
             supported["function_"] = _of_pairs(supported["function_"], counts)
         return {
             **supported,
@@ -404,7 +410,7 @@ class SupportVectorClassifier(SupportVectorMachine):
         classes = np.arange(len(spans_of))
         starts = classes * (2 * len(classes) - classes - 1) // 2  # of the pairs of a class
         numbers = len(coefficients) + len(self.intercept_) + 3 * len(classes)
-        rows = max(1, STRIP_BYTES // (8 * numbers))
+        rows = max(1, TUNING.strip_bytes // (8 * numbers))
         for start, stop in spans(length(X), rows):
             if points is None:
                 matrix = X[start:stop, self.support_]
@@ -754,7 +760,7 @@ class SVR(SupportVectorRegressor, RegressorMixin, BaseEstimator):
     def _solved(
         self, solver: DualAscent, gram: Gram, y: np.ndarray, weights: np.ndarray
     ) -> Solution:
-        C = self.C if np.isfinite(self.C) else INFINITE * (1.0 + np.abs(y).max())
+        C = self.C if np.isfinite(self.C) else TUNING.infinite * (1.0 + np.abs(y).max())
         loss = EpsilonInsensitive(float(self.epsilon))
         problem = Problem(gram, y, loss, 1.0 / (C * weights.sum()), weights, True)
         return replace(solver.solve(problem), asked=problem.asked)

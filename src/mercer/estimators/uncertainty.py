@@ -31,11 +31,15 @@ from mercer.solvers.preconditioners.sampling import random_rows
 from mercer.solvers.problem import Problem
 from mercer.solvers.solution import Solution
 
-ROWS_PER_CENTRE = 16
-"""On centres, so many rows for each: a fit to fewer tells little of that to all."""
-CHEAP, MOST = 1e9, 6e9
-"""Rows times squared centres: more rows are looked at up to the first, none beyond the second. On
-all points that is 1,817 rows, 0.9 s of CPU time."""
+
+@dataclass(frozen=True)
+class Tuning:
+    """How many rows tell what an intercept would gain."""
+
+    rows_per_centre: int = 16  # so many rows for each: a fit to fewer tells little of that to all
+    cheap: float = 1e9  # rows times squared centres up to which more rows are looked at,
+    most: float = 6e9  # and beyond which none are. On all points that is 1,817 rows, 0.9 s of CPU
+    # time
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -277,7 +281,9 @@ def _root(matrix: np.ndarray) -> np.ndarray:
 # ---- the gain of an intercept ----------------------------------------------------------------
 
 
-def errors_by_intercept(problem: Problem) -> tuple[float, float, int] | None:
+def errors_by_intercept(
+    problem: Problem, tuning: Tuning = Tuning()
+) -> tuple[float, float, int] | None:
     """The RMSE of rows left out one at a time, without and with an intercept, and of how many rows.
 
     On centres some of the rows are looked at. None where it is not cheap, or where there is no
@@ -293,11 +299,11 @@ def errors_by_intercept(problem: Problem) -> tuple[float, float, int] | None:
     """
     operator, size, rows = problem.operator, problem.size, problem.rows
     if not problem.on_all_points:
-        rows = min(rows, max(ROWS_PER_CENTRE * size, int(CHEAP / float(size) ** 2)))
+        rows = min(rows, max(tuning.rows_per_centre * size, int(tuning.cheap / float(size) ** 2)))
     able = isinstance(operator, Gram) and operator.machine.pairs_rows and problem.has_one_ridge
     if not able or problem.null_space is not None or not problem.regularization > 0:
         return None
-    if rows * float(size) ** 2 > MOST:
+    if rows * float(size) ** 2 > tuning.most:
         return None
     if rows < problem.rows:
         some = random_rows(problem.rows, rows, seed=0)

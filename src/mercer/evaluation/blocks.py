@@ -19,7 +19,7 @@ from mercer.runtime.budget import Memory, memory_budget
 from mercer.runtime.threads import spans
 
 STRIP = 4096  # rows of A that a row pass reads twice while they are in the cache
-FEW = 16  # points of a side up to which blocks are quicker than products of sparse features
+FEW_POINTS = 16  # points of a side up to which blocks are quicker than products of sparse features
 
 
 class OwnBlocks(Tiled):
@@ -53,7 +53,7 @@ class OwnBlocks(Tiled):
     @cached_property
     def _sparse(self) -> Factors | None:
         """Sparse features of both sides, where the kernel has some and points are many."""
-        if min(self.shape) <= FEW:
+        if min(self.shape) <= FEW_POINTS:
             return None
         sides = (self.y, self.x) if self.flipped else (self.x, self.y)
         features = self.kernel.factors(*sides)

@@ -25,10 +25,18 @@ from mercer.evaluation.program import EvaluableKernel
 from mercer.points import DensePoints, PointSet
 from mercer.runtime.budget import Memory, in_words
 
-PROBE = 1 << 16  # rows of each block on which a pass is timed
-CERTIFY = 1  # passes in float64 that end a fit
-OTHERS = 35  # waits for the cluster besides passes, in each Newton step, as long as an empty pass
-ROW = 2000  # kernel values in float64 that take as long as the risk, gap and rounding of a row
+
+@dataclass(frozen=True)
+class Tuning:
+    """What a pass on a cluster costs."""
+
+    probe: int = 1 << 16  # rows of each block on which a pass is timed
+    certify: int = 1  # passes in float64 that end a fit
+    others: int = 35  # waits for the cluster in each Newton step besides passes, like empty ones
+    row: int = 2000  # kernel values in float64 that take as long as risk, gap and rounding of a row
+
+
+TUNING = Tuning()
 
 
 @dataclass(frozen=True, eq=False)
@@ -316,8 +324,9 @@ class ClusterPlan:
         """t₀ + n(PM + ρ)τ/W + (P + R)ℓ, with the passes in float64 that certify the answer."""
         work = self.work
         passed = work.passes * work.centres * self.value_seconds
-        exact = (CERTIFY * work.centres + ROW * work.newton) * self.exact_value_seconds
-        waits = work.passes + CERTIFY + OTHERS * work.newton
+        values = TUNING.certify * work.centres + TUNING.row * work.newton
+        exact = values * self.exact_value_seconds
+        waits = work.passes + TUNING.certify + TUNING.others * work.newton
         share = work.rows / self.workers
         return work.seconds_beside + share * (passed + exact) + waits * self.latency
 
@@ -337,14 +346,14 @@ class ClusterPlan:
         work = self.work
         return (
             f"On the cluster: t = t₀ + n(PM + ρ)τ/W + (P + R)ℓ = {_words(self.seconds)}, for P = "
-            f"{work.passes + CERTIFY:.0f} passes over n = {work.rows:,} rows on M = "
+            f"{work.passes + TUNING.certify:.0f} passes over n = {work.rows:,} rows on M = "
             f"{work.centres:,} centres by W = {self.workers} workers. Measured there: τ = "
             f"{1e9 * self.value_seconds:.2g} ns for a kernel value, "
             f"{1e9 * self.exact_value_seconds:.2g} ns in float64, and ℓ = "
-            f"{1e3 * self.latency:.0f} ms for a pass without rows, R = {OTHERS * work.newton} "
-            f"being other waits of that kind, ρ = {ROW * work.newton:,} kernel values for what "
-            "each row needs besides; here t₀ = "
-            f"{_words(work.seconds_beside)} for the preconditioner.\n"
+            f"{1e3 * self.latency:.0f} ms for a pass without rows, R = "
+            f"{TUNING.others * work.newton} being other waits of that kind, ρ = "
+            f"{TUNING.row * work.newton:,} kernel values for what each row needs besides; here "
+            f"t₀ = {_words(work.seconds_beside)} for the preconditioner.\n"
             f"Memory: {in_words(int(self.worker_memory))} of rows on each worker, "
             f"{in_words(work.memory_beside)} here. Traffic: (2W + 2)Mk = {self.traffic:,} numbers "
             "a pass."
@@ -358,7 +367,7 @@ def _words(seconds: float) -> str:
 def _measured_pass(cluster: Any, dtype: str, outputs: int) -> tuple[float, float]:
     """ℓ, and τ: seconds of a pass without rows, and for each kernel value on one worker."""
     values = np.ones((len(cluster.y), outputs), dtype)
-    empty, some = (_timed_pass(cluster.heads(rows, dtype), values) for rows in (1, PROBE))
+    empty, some = (_timed_pass(cluster.heads(rows, dtype), values) for rows in (1, TUNING.probe))
     pairs = (some[1] - empty[1]) * len(cluster.y)
     return empty[0], max(some[0] - empty[0], 0.0) * cluster.workers / max(pairs, 1)
 

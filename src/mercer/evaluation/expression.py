@@ -338,7 +338,7 @@ def numbers_of(expression: Expression, twins: bool = False) -> tuple[Number, ...
     return tuple(node for node in nodes_of(expression, twins) if isinstance(node, Number))
 
 
-SMOOTH = {"add", "subtract", "multiply", "power", "exp", "exp2", "decay", "log1p", "tanh"}
+SMOOTH_RULES = {"add", "subtract", "multiply", "power", "exp", "exp2", "decay", "log1p", "tanh"}
 
 
 def is_smooth(expression: Expression) -> bool:
@@ -348,7 +348,7 @@ def is_smooth(expression: Expression) -> bool:
     (True, False)
     """
     if isinstance(expression, Operation):
-        known = expression.name in SMOOTH
+        known = expression.name in SMOOTH_RULES
         return known and all(map(is_smooth, expression.arguments))
     if not isinstance(expression, Number):
         return True

@@ -15,7 +15,7 @@ after the other.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -39,14 +39,18 @@ from mercer.points import PointSet, View
 from mercer.runtime.budget import MEGABYTE
 from mercer.runtime.threads import spans
 
-FEW_OUTPUTS = 16
-"""Columns of coefficients up to which it pays to look at what would cancel: three products."""
-GROUP_BYTES = 8 * MEGABYTE  # of coefficients times coordinates that are multiplied together
-CLOSEST = {"float32": 2.0**-20, "float64": 2.0**-10}
-"""Centres that matter must be no closer than this, relative to the farthest: products in float64
-then keep the digits of float32 (2⁻²⁴) with some to spare. Of float64, where 2⁻⁵³ is left of 1, a
-difference has 2⁻⁴³, which is what users see."""
-BLOCK_BYTES = 8 * MEGABYTE  # of derivatives that a kernel's own function gives at a time
+
+@dataclass(frozen=True)
+class Tuning:
+    """Sizes and thresholds of gradients."""
+
+    few_outputs: int = 16  # columns of coefficients up to which it pays to look at what would
+    # cancel: three products
+    group_bytes: int = 8 * MEGABYTE  # of coefficients times coordinates multiplied together
+    closest_float32: float = 2.0**-20  # centres that matter must be no closer than this, relative
+    # to the farthest: products in float64 then keep the digits of float32 (2⁻²⁴) with some to spare
+    closest_float64: float = 2.0**-10  # where 2⁻⁵³ is left of 1; users see the 2⁻⁴³ of a difference
+    block_bytes: int = 8 * MEGABYTE  # of derivatives that a kernel's own function gives at a time
 
 
 class Differentiable:
@@ -87,13 +91,13 @@ class Differentiable:
         return parameter_gradient(self, left, right, names)
 
 
-def gradient(execution: Differentiable, coefficients: Array) -> Array:
+def gradient(execution: Differentiable, coefficients: Array, tuning: Tuning = Tuning()) -> Array:
     """∇ Σ_j α_j k(·, y_j) at every x_i; shape (n, outputs, columns)."""
     x = execution.x
     expression = execution.kernel.expression()
     assert expression is not None
     out = zeros((len(x), coefficients.shape[1], x.width), coefficients)
-    terms = _Terms(execution, coefficients)
+    terms = _Terms(execution, coefficients, tuning)
     for number in numbers_of(expression, twins=True):
         slope = derivative(expression, number)
         if slope is not None and number.kind in terms.of:
@@ -102,11 +106,15 @@ def gradient(execution: Differentiable, coefficients: Array) -> Array:
 
 
 def from_blocks(
-    kernel: EvaluableKernel, x: PointSet, y: PointSet, coefficients: np.ndarray
+    kernel: EvaluableKernel,
+    x: PointSet,
+    y: PointSet,
+    coefficients: np.ndarray,
+    tuning: Tuning = Tuning(),
 ) -> np.ndarray:
     """The gradient from the kernel's own derivatives, a strip of points at a time."""
     width = getattr(x, "width", 1)
-    strip = max(1, BLOCK_BYTES // max(1, 8 * len(y) * width))
+    strip = max(1, tuning.block_bytes // max(1, 8 * len(y) * width))
     parts = [
         np.einsum("ijk,jt->itk", kernel.derivative(x.slice(*span), y), coefficients)
         for span in spans(len(x), strip)
@@ -118,8 +126,8 @@ def from_blocks(
 class _Terms:
     """The term of each pair number in Σ_j a_j ∂k(x_i, y_j)/∂x_i, given the slopes in it."""
 
-    def __init__(self, execution: Differentiable, coefficients: Array) -> None:
-        self.execution, self.coefficients = execution, coefficients
+    def __init__(self, execution: Differentiable, coefficients: Array, tuning: Tuning) -> None:
+        self.execution, self.coefficients, self.tuning = execution, coefficients, tuning
         self.xp = namespace(coefficients)
         self.of: dict[str, Callable[[Number, Array, Array, Array], Array]] = {
             "squared_distance": self.distance,
@@ -146,7 +154,7 @@ class _Terms:
             add_columns(out[start:stop], columns, _pulled_back(part, seen, piece, view))
 
     def distance(self, number: Number, slopes: Array, x: Array, y: Array) -> Array:
-        if self.coefficients.shape[1] > FEW_OUTPUTS or not len(y):
+        if self.coefficients.shape[1] > self.tuning.few_outputs or not len(y):
             return self.by_differences(slopes, x, y)
         part, close = self.by_products(slopes, x, y)
         if bool(close.any()):
@@ -177,7 +185,8 @@ class _Terms:
         the sum of these weights is no less than ‖Σ_j s_ij a_j (x_i − y_j)‖, so that where this is
         large, as it mostly is, nothing more need be known.
         """
-        closest = CLOSEST[precision(self.coefficients.dtype)]
+        single = precision(self.coefficients.dtype) == "float32"
+        closest = self.tuning.closest_float32 if single else self.tuning.closest_float64
         weights, squares = abs(coefficients), (y**2).sum(axis=1)[:, None]
         total = abs(slopes) @ weights
         least = closest**2 * ((x**2).sum(axis=1)[:, None] + squares.max())
@@ -194,7 +203,7 @@ class _Terms:
         """Σ_j s_ij a_jt y_jk, some coordinates at a time."""
         coefficients = self.coefficients if coefficients is None else coefficients
         m, outputs = coefficients.shape
-        group = max(1, GROUP_BYTES // max(1, 8 * m * outputs))
+        group = max(1, self.tuning.group_bytes // max(1, 8 * m * outputs))
         parts = []
         for k in range(0, y.shape[1], group):
             columns = coefficients[:, :, None] * y[:, None, k : k + group]

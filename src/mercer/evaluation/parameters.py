@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import nullcontext
-from dataclasses import fields, replace
+from dataclasses import dataclass, fields, replace
 from functools import partial
 from numbers import Real
 from typing import TYPE_CHECKING, Any
@@ -45,18 +45,23 @@ from mercer.runtime.threads import single_threaded_blas
 if TYPE_CHECKING:
     from mercer.evaluation.gradients import Differentiable
 
-STEP = 1e-3
-"""Of constants, relative to θ, or to 1 where θ is 0: the error of fourth order, 1e-12, is then near
-the rounding, 2e-16/1e-3."""
-STEP_OF_VALUES = 3e-4
-"""The same for differences of values of k, which may vary faster than constants do: a kernel with
-period θ whose points are N periods apart needs 2πN·step < 0.1 for seven digits. Rounding is 1e-12
-of k."""
-SHIFT = 1e-12
-"""From a θ at which the tree is a special one, as a bias of 0, a period of 1 or a list of
-lengthscales that two kernels have in common, to one whose tree is that of its neighbours: the
-derivative there is taken for that at θ."""
-FEW_COLUMNS = 32  # up to which the threads of BLAS would wait longer than they work
+
+@dataclass(frozen=True)
+class Tuning:
+    """How constants are differentiated."""
+
+    step: float = 1e-3  # relative to θ, or to 1 where θ is 0: the error of fourth order, 1e-12, is
+    # then near the rounding, 2e-16/1e-3
+    step_of_values: float = 3e-4  # the same for differences of values of k, which may vary faster:
+    # a kernel with period θ whose points are N periods apart needs 2πN·step < 0.1 for seven digits.
+    # Rounding is 1e-12 of k
+    shift: float = 1e-12  # from a θ at which the tree is a special one, as a bias of 0, a period of
+    # 1 or a list of lengthscales that two kernels have in common, to one whose tree is that of its
+    # neighbours: the derivative there is taken for that at θ
+    few_columns: int = 32  # up to which the threads of BLAS would wait longer than they work
+
+
+TUNING = Tuning()
 SCALED = ("squared_distance", "product", "coordinate_sum")
 
 # Weights of θ + k·step in a difference of fourth order: on both sides, and on one.
@@ -175,7 +180,7 @@ def differences(kernel: Any, name: str, value: Any, form: Callable[[Any], float]
     slopes = np.empty(numbers.shape)
     for slot in np.ndindex(numbers.shape):
         entry = float(numbers[slot])
-        width = STEP_OF_VALUES * (abs(entry) or 1.0)
+        width = TUNING.step_of_values * (abs(entry) or 1.0)
         try:
             others = around(kernel, name, value, slot, entry, width)
         except OtherForm:
@@ -235,11 +240,11 @@ def rates_in(
         entry = float(numbers[slot])
         size, tree = abs(entry) or 1.0, expression
         try:
-            rates = _rates(tree, around(kernel, name, value, slot, entry, STEP * size))
+            rates = _rates(tree, around(kernel, name, value, slot, entry, TUNING.step * size))
         except OtherForm:
-            entry += SHIFT * size
+            entry += TUNING.shift * size
             tree = moved(kernel, name, value, slot, entry).expression()
-            rates = _rates(tree, around(kernel, name, value, slot, entry, STEP * size))
+            rates = _rates(tree, around(kernel, name, value, slot, entry, TUNING.step * size))
         found.append((tree, rates))
     return found
 
@@ -430,7 +435,7 @@ class _Sums:
             return rates * self.term_sums(_radial_slope(number), weights, x, y)
         middle = y.mean(axis=0) if number.kind == "squared_distance" else 0.0
         x, y = x - middle, y - middle
-        few = x.shape[1] <= FEW_COLUMNS
+        few = x.shape[1] <= TUNING.few_columns
         ones = namespace(y).ones_like(y[:, :1])
         with single_threaded_blas() if few else nullcontext():
             sums = weights @ namespace(y).concat([y, ones], axis=1)  # read once for both

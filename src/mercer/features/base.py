@@ -25,16 +25,19 @@ Fill = Callable[[Any, np.ndarray], Any]
 """(rows, out): write the features of rows into out. Threads share it."""
 
 
-# Sizes of blocks. Results depend on them by rounding only, never on the number of threads.
-BLOCK_BYTES = 8 << 20  # of the features of a block of rows: they stay near the cache
-FEWEST_ROWS = 64  # of a block: enough for a matrix product
-MOST_ROWS = 512  # few enough for all threads to have work
-FOREIGN_ROWS = 1 << 14  # where another library computes, with threads of its own
-STRIPES = 16  # partial sums over rows; a fixed number fixes the bits of a sum
-CHUNK_BYTES = 48 << 20  # of the features stored at a time for ΦᵀΦ: bounds the memory of the sum
-CHUNK_ROWS = 1 << 15  # in float32 so many are summed before float64 takes over
-TILE = 512  # rows and columns of a tile of ΦᵀΦ: its product runs at the speed of BLAS
-DIAGONAL_TILE = 128  # half of a tile on the diagonal is computed for nothing
+@dataclass(frozen=True)
+class Tuning:
+    """Sizes of blocks. Results depend on them by rounding only, never on the number of threads."""
+
+    block_bytes: int = 8 << 20  # of the features of a block of rows: they stay near the cache
+    fewest_rows: int = 64  # of a block: enough for a matrix product
+    most_rows: int = 512  # few enough for all threads to have work
+    foreign_rows: int = 1 << 14  # where another library computes, with threads of its own
+    stripes: int = 16  # partial sums over rows; a fixed number fixes the bits of a sum
+    chunk_bytes: int = 48 << 20  # of the features stored at a time for ΦᵀΦ: bounds the memory of it
+    chunk_rows: int = 1 << 15  # in float32 so many are summed before float64 takes over
+    tile: int = 512  # rows and columns of a tile of ΦᵀΦ: its product runs at the speed of BLAS
+    diagonal_tile: int = 128  # half of a tile on the diagonal is computed for nothing
 
 
 class FeatureMap(KernelInput, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
@@ -61,6 +64,7 @@ class FeatureMap(KernelInput, ClassNamePrefixFeaturesOutMixin, TransformerMixin,
 
     _instead_of_tensors = ""
     _takes_clusters = True
+    tuning = Tuning()
 
     kernel_: Kernel
     n_features_in_: int
@@ -109,12 +113,12 @@ class FeatureMap(KernelInput, ClassNamePrefixFeaturesOutMixin, TransformerMixin,
         xp, columns, parts = namespace(alpha), alpha.reshape((len(alpha), -1)), dict[int, Any]()
 
         def add(stripe: int) -> None:
-            for span in pieces[stripe::STRIPES]:
+            for span in pieces[stripe :: self.tuning.stripes]:
                 part = _product(block(span).T, columns[slice(*span)])
                 part = xp.astype(part, xp.result_type(part, xp.float64))
                 parts[stripe] = parts[stripe] + part if stripe in parts else part
 
-        self._run(X, add, range(min(STRIPES, len(pieces))))
+        self._run(X, add, range(min(self.tuning.stripes, len(pieces))))
         total = sum(parts[stripe] for stripe in sorted(parts))
         return total[:, 0] if alpha.ndim == 1 else total
 
@@ -229,16 +233,18 @@ class FeatureMap(KernelInput, ClassNamePrefixFeaturesOutMixin, TransformerMixin,
     def _spans(self, X: Any) -> list[Span]:
         """Blocks of rows, which depend on sizes alone."""
         if is_foreign(X):
-            return spans(len(X), FOREIGN_ROWS)
-        rows = BLOCK_BYTES // (self.feature_count * self.dtype(X).itemsize)
-        return spans(length(X), min(max(rows, FEWEST_ROWS), MOST_ROWS))
+            return spans(len(X), self.tuning.foreign_rows)
+        tuning = self.tuning
+        rows = tuning.block_bytes // (self.feature_count * self.dtype(X).itemsize)
+        return spans(length(X), min(max(rows, tuning.fewest_rows), tuning.most_rows))
 
     def _sums(self, X: Any, right: np.ndarray, roots: Any) -> tuple[np.ndarray, np.ndarray]:
         """(RΦ)ᵀRΦ and (RΦ)ᵀV in float64, for R = diag(roots) and the columns V, chunk by chunk."""
         (n, columns), dtype, count = right.shape, right.dtype, self.feature_count
-        fill, tiles, threads = self._filler(dtype), _triangle(0, count), self._threads()
-        rows = min(CHUNK_ROWS, CHUNK_BYTES // (count * dtype.itemsize))
-        rows = max(TILE, rows // TILE * TILE)
+        tuning, fill, threads = self.tuning, self._filler(dtype), self._threads()
+        tiles = _triangle(0, count, tuning)
+        rows = min(tuning.chunk_rows, tuning.chunk_bytes // (count * dtype.itemsize))
+        rows = max(tuning.tile, rows // tuning.tile * tuning.tile)
         storage = np.empty((min(rows, n), count), dtype)
         gram, sums = np.zeros((count, count)), np.zeros((count, columns))
 
@@ -258,8 +264,8 @@ class FeatureMap(KernelInput, ClassNamePrefixFeaturesOutMixin, TransformerMixin,
                 a, b = (slice(*span) for span in tile)
                 gram[a, b] += chunk[:, a].T @ chunk[:, b]
 
-            run(write, spans(len(chunk), TILE), threads)
-            run(multiply, spans(count, TILE), threads)
+            run(write, spans(len(chunk), tuning.tile), threads)
+            run(multiply, spans(count, tuning.tile), threads)
             run(add_tile, tiles, threads)
 
         with single_threaded_blas():
@@ -396,13 +402,15 @@ def _targets(X: Any, y: Any, sample_weight: Any) -> tuple[np.ndarray, np.ndarray
     return targets, np.sqrt(weights)[:, None]
 
 
-def _triangle(start: int, stop: int) -> list[tuple[Span, Span]]:
+def _triangle(start: int, stop: int, tuning: Tuning) -> list[tuple[Span, Span]]:
     """Tiles that cover the lower triangle of a square, the largest first."""
-    if stop - start <= DIAGONAL_TILE:
+    if stop - start <= tuning.diagonal_tile:
         return [((start, stop), (start, stop))]
-    middle = start + -(-(stop - start) // (2 * DIAGONAL_TILE)) * DIAGONAL_TILE
-    below = [(a, b) for a in spans(stop, TILE, middle) for b in spans(middle, TILE, start)]
-    return [*below, *_triangle(start, middle), *_triangle(middle, stop)]
+    middle = start + -(-(stop - start) // (2 * tuning.diagonal_tile)) * tuning.diagonal_tile
+    below = [
+        (a, b) for a in spans(stop, tuning.tile, middle) for b in spans(middle, tuning.tile, start)
+    ]
+    return [*below, *_triangle(start, middle, tuning), *_triangle(middle, stop, tuning)]
 
 
 def _product(left: Any, right: Any) -> Any:

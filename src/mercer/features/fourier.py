@@ -17,7 +17,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from mercer.arrays import namespace, to_precision
 from mercer.checks import check_count
-from mercer.features.base import FeatureMap, Fill, dense_pairs
+from mercer.features.base import FeatureMap, Fill, Tuning, dense_pairs
 from mercer.features.frequencies import TURN, FrequencySampler, IsotropicSpectrum
 from mercer.features.inputs import KernelLike, dense, placed_like
 from mercer.kernels import laws
@@ -26,9 +26,17 @@ from mercer.kernels.measures import Seed, generator
 from mercer.kernels.radial import Gaussian
 
 FORMS = ("pairs", "phase", "complex")
-FASTFOOD_ROWS = 32  # whose angles Fastfood computes at a time, all frequencies at once
+
+
+@dataclass(frozen=True)
+class FourierTuning(Tuning):
+    """Sizes of the blocks of angles, which stay in the cache until their cosines are written."""
+
+    panel_bytes: int = 4096  # of a row of angles: those of 512 rows take the L2 cache of a core
+    fastfood_rows: int = 32  # whose angles Fastfood computes at a time, all frequencies at once
+
+
 SHORTEST_TRANSFORM = 16  # columns of a block of Fastfood: the float32 numbers of the widest vector
-PANEL_BYTES = 4096  # of a row of angles: those of 512 rows take the L2 cache of a core
 
 
 class FourierFeatures(FeatureMap):
@@ -38,6 +46,8 @@ class FourierFeatures(FeatureMap):
     the form with phases, `phases_` in `_draw`. Where frequencies come in blocks that depend on each
     other they say so by `_block_size` and `_block_covariance`.
     """
+
+    tuning = FourierTuning()
 
     n_components: int
     form: str
@@ -91,7 +101,7 @@ class FourierFeatures(FeatureMap):
 
     def _filler(self, dtype: np.dtype) -> Fill:
         """Angles in turns for a panel of frequencies at a time, so that they stay in the cache."""
-        turned, width = self.frequencies_ / TURN, PANEL_BYTES // dtype.itemsize
+        turned, width = self.frequencies_ / TURN, self.tuning.panel_bytes // dtype.itemsize
         panels = [
             (first, np.ascontiguousarray(turned[first : first + width].T, dtype))
             for first in range(0, len(turned), width)
@@ -483,7 +493,7 @@ class Fastfood(FourierFeatures):
         return turns
 
     def _filler(self, dtype: np.dtype) -> Fill:
-        turns, step = self._turns(dtype), FASTFOOD_ROWS
+        turns, step = self._turns(dtype), self.tuning.fastfood_rows
 
         def fill(rows: Any, out: np.ndarray) -> None:
             angles = np.empty((step, self.signs_.size), dtype)

@@ -23,7 +23,7 @@ from mercer.kernels.base import Kernel
 from mercer.kernels.measures import Seed, SpectralMeasure, generator
 from mercer.kernels.radial import Radial
 
-SAMPLINGS = ("independent", "orthogonal", "quasi-random")
+FREQUENCY_SAMPLINGS = ("independent", "orthogonal", "quasi-random")
 TURN = 2.0 * math.pi
 
 
@@ -58,8 +58,10 @@ class FrequencySampler:
     measure: SpectralMeasure = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        if self.sampling not in SAMPLINGS:
-            raise ValueError(f"sampling must be one of {list(SAMPLINGS)}; got {self.sampling!r}.")
+        if self.sampling not in FREQUENCY_SAMPLINGS:
+            raise ValueError(
+                f"sampling must be one of {list(FREQUENCY_SAMPLINGS)}; got {self.sampling!r}."
+            )
         answer = laws.spectral_density(self.kernel, self.dimension)
         if answer.payload is None:
             raise ValueError(
@@ -172,11 +174,18 @@ def _has_own_sampler(measure: Any) -> bool:
 # ---- kernels of the distance ---------------------------------------------------------------------
 
 
-DRAWN = 1 << 20  # numbers drawn together where only their lengths are needed: 8 MB
-PAIRS = 4096  # of lengths behind a covariance, whose relative error is 1/√PAIRS
-NODES = 96  # of the rule over a direction, exact to rounding for arguments up to `REACH`
-REACH = 64.0  # beyond, Bessel functions serve: cosines are too fast for the rule
-NEARLY_NORMAL = 64  # columns beyond which ten deviations 1/√D hold a direction's law
+@dataclass(frozen=True)
+class Tuning:
+    """How the laws of lengths and directions are computed."""
+
+    drawn: int = 1 << 20  # numbers drawn together where only their lengths are needed: 8 MB
+    pairs: int = 4096  # of lengths behind a covariance, whose relative error is 1/√pairs
+    nodes: int = 96  # of the rule over a direction, exact to rounding for arguments up to `reach`
+    reach: float = 64.0  # beyond, Bessel functions serve: cosines are too fast for the rule
+    nearly_normal: int = 64  # columns beyond which ten deviations 1/√D hold a direction's law
+
+
+TUNING = Tuning()
 
 
 @dataclass(frozen=True)
@@ -216,7 +225,7 @@ class IsotropicSpectrum:
     def radii(self, count: int, random: np.random.Generator) -> np.ndarray:
         """Lengths r of so many frequencies in ℝ^size."""
         measure = FrequencySampler(self.kernel, self.size).measure
-        step = max(1, DRAWN // self.size)
+        step = max(1, TUNING.drawn // self.size)
         sizes = (min(step, count - start) for start in range(0, count, step))
         lengths = [np.linalg.norm(measure.sample(size, random), axis=1) for size in sizes]
         return np.concatenate(lengths)
@@ -248,7 +257,7 @@ class IsotropicSpectrum:
 
     def _sample(self) -> np.ndarray:
         """A fixed sample of pairs of lengths."""
-        return self.radii(2 * PAIRS, np.random.default_rng(0)).reshape(2, PAIRS)
+        return self.radii(2 * TUNING.pairs, np.random.default_rng(0)).reshape(2, TUNING.pairs)
 
     def mean_cosine(self, t: np.ndarray) -> np.ndarray:
         """E cos(t u₁) over the first coordinate of a uniform direction.
@@ -259,9 +268,9 @@ class IsotropicSpectrum:
         the sum in `fastfood_excess` was 10⁷ times too large.
         """
         nodes, weights = _sphere_rule(self.size)
-        fast = t * np.abs(nodes).max() > REACH if self.size > 1 else t < 0.0
+        fast = t * np.abs(nodes).max() > TUNING.reach if self.size > 1 else t < 0.0
         out = np.cos(np.where(fast, 0.0, t)[:, None] * nodes) @ weights
-        if self.size > NEARLY_NORMAL:  # e^{−t²/(2D)}, and t²/D > 40
+        if self.size > TUNING.nearly_normal:  # e^{−t²/(2D)}, and t²/D > 40
             out[fast] = 0.0
         else:
             order = 0.5 * self.size - 1.0
@@ -275,11 +284,11 @@ def _sphere_rule(dimension: int) -> tuple[np.ndarray, np.ndarray]:
     if dimension == 1:
         return np.array([-1.0, 1.0]), np.array([0.5, 0.5])
     power = 0.5 * (dimension - 3)
-    if dimension <= NEARLY_NORMAL:
-        nodes, weights = roots_jacobi(NODES, power, power)
+    if dimension <= TUNING.nearly_normal:
+        nodes, weights = roots_jacobi(TUNING.nodes, power, power)
     else:
         reach = min(1.0, 10.0 / math.sqrt(dimension))
-        nodes, weights = np.polynomial.legendre.leggauss(NODES)
+        nodes, weights = np.polynomial.legendre.leggauss(TUNING.nodes)
         nodes = reach * nodes
         weights = weights * np.exp(power * np.log1p(-np.square(nodes)))
     return nodes, weights / weights.sum()

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from copy import copy
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Self, TypeAlias
 
@@ -37,9 +37,17 @@ from mercer.points import (
 from mercer.runtime.threads import Span, run, single_threaded_blas, spans, thread_count
 from mercer.structured.base import StructuredKernel
 
-SMALL_INPUT = 4096  # numbers that are checked sooner than scikit-learn has looked at their type
-BLOCK_ROWS = 2048  # enough for a matrix product, few enough for all threads to have work
-FOREIGN_ROWS = 1 << 18  # few launches on a GPU, with 1,000 columns two gigabytes
+
+@dataclass(frozen=True)
+class Tuning:
+    """Sizes of inputs that are treated at once."""
+
+    small: int = 4096  # numbers that are checked sooner than scikit-learn has looked at their type
+    block_rows: int = 2048  # enough for a matrix product, few enough for all threads to have work
+    foreign_rows: int = 1 << 18  # few launches on a GPU, with 1,000 columns two gigabytes
+
+
+TUNING = Tuning()
 
 
 KernelLike: TypeAlias = Kernel | str | Callable[..., Any]
@@ -196,7 +204,7 @@ class KernelInput:
 
     def _checked(self, X: Any, *y: Any, reset: bool, **options: Any) -> Any:
         """X (and y) as scikit-learn checks them where X holds vectors; tensors stay tensors."""
-        if not (reset or y) and self._is_known(X) and X.size <= SMALL_INPUT:
+        if not (reset or y) and self._is_known(X) and X.size <= TUNING.small:
             if np.isfinite(X).all():
                 return X
         elif not isinstance(X, np.ndarray):
@@ -386,7 +394,7 @@ def over_rows(points: PointSet, parallel: bool, work: Callable[[Span], None]) ->
     not depend on the number of threads.
     """
     if points.home != "host":
-        run(work, spans(len(points), FOREIGN_ROWS), 1)
+        run(work, spans(len(points), TUNING.foreign_rows), 1)
         return
     with single_threaded_blas():
-        run(work, spans(len(points), BLOCK_ROWS), thread_count() if parallel else 1)
+        run(work, spans(len(points), TUNING.block_rows), thread_count() if parallel else 1)

@@ -20,7 +20,7 @@ from mercer.kernels.measures import Seed, generator
 from mercer.kernels.mercer import Eigensystem, Torus, eigensystem
 from mercer.kernels.radial import Gaussian
 
-SAMPLINGS = ("random", "leading")
+EIGENFUNCTION_SAMPLINGS = ("random", "leading")
 SUMMED = 4096  # eigenvalues in the second moment of sampled features
 
 
@@ -79,8 +79,10 @@ class MercerFeatures(FeatureMap):
     def _draw(self, X: Any) -> None:
         check_count(self, "n_components", self.n_components)
         check_positive(self, "deviation", self.deviation)
-        if self.sampling not in SAMPLINGS:
-            raise ValueError(f"sampling must be one of {list(SAMPLINGS)}; got {self.sampling!r}.")
+        if self.sampling not in EIGENFUNCTION_SAMPLINGS:
+            raise ValueError(
+                f"sampling must be one of {list(EIGENFUNCTION_SAMPLINGS)}; got {self.sampling!r}."
+            )
         kernel = Gaussian() if self.kernel is None else self.kernel
         system = eigensystem(kernel, X.shape[1], float(self.deviation))
         if self.sampling == "random":

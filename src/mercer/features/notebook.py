@@ -19,7 +19,7 @@ from mercer.kernels.picture import (
 from mercer.points import VectorPoints
 
 CERTIFIED_ROWS = 1000  # up to which a certificate takes less than half a second
-POINTS = 101  # at which a function of one column is drawn
+CURVE_POINTS = 101  # at which a function of one column is drawn
 
 
 def fitted_html(model: Any) -> str:
@@ -41,10 +41,10 @@ def _picture(model: Any, kernel: Kernel) -> str:
     if not isinstance(points, VectorPoints) or points.width != 1 or points.home != "host":
         return kernel_picture(kernel)
     seen = np.asarray(points.data, points.dtype)
-    line = np.linspace(seen.min(), seen.max(), POINTS, dtype=seen.dtype)
+    line = np.linspace(seen.min(), seen.max(), CURVE_POINTS, dtype=seen.dtype)
     if not line[-1] > line[0]:
         return kernel_picture(kernel)
-    values = np.asarray(function(line[:, None]), np.float64).reshape(POINTS, -1)
+    values = np.asarray(function(line[:, None]), np.float64).reshape(CURVE_POINTS, -1)
     intercept = np.asarray(getattr(model, "intercept_", 0.0))
     if hasattr(model, "predict") and intercept.ndim == 0:
         values = values + float(intercept)

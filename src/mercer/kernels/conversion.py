@@ -35,7 +35,7 @@ MODULE = "sklearn.gaussian_process.kernels"
 EUCLIDEAN = ("euclidean", "l2")
 L1 = ("l1", "manhattan", "cityblock")
 DISTANCES_OF = 500  # points whose distances have their median taken
-TINY = 1e-290  # below which numbers of float64 lose digits
+LEAST_FACTOR = 1e-290  # below which numbers of float64 lose digits
 
 
 def as_kernel(
@@ -231,7 +231,7 @@ def _polynomial(request: Request) -> Kernel:
         return BlockKernel(AffinePower(gamma, coef0, degree), positive_definite=False)
     with np.errstate(over="ignore"):
         factor, bias = float(np.float64(gamma) ** int(degree)), float(np.float64(coef0) / gamma)
-    if math.isfinite(bias) and math.isfinite(factor) and factor >= TINY:
+    if math.isfinite(bias) and math.isfinite(factor) and factor >= LEAST_FACTOR:
         return factor * Polynomial(int(degree), bias)
     return (gamma * Linear() + coef0) ** int(degree)  # γ^r alone leaves the range of floats
 
@@ -394,8 +394,8 @@ def _class_name(kernel: Any) -> str:
 def from_gaussian_process(kernel: Any, request: Request) -> Kernel:
     """The kernel by its rule; classes without one are functions of blocks."""
     name = _class_name(kernel)
-    if name in REFUSED:
-        raise ValueError(REFUSED[name].format(kernel))
+    if name in REFUSED_KERNELS:
+        raise ValueError(REFUSED_KERNELS[name].format(kernel))
     rule = GAUSSIAN_PROCESS.get(name)
     return BlockKernel(kernel) if rule is None else rule(kernel, request)
 
@@ -453,7 +453,7 @@ def _gp_pairwise(kernel: Any, request: Request) -> Kernel:
     return as_kernel(kernel.metric, gamma=kernel.gamma, **data, **own)
 
 
-REFUSED = {
+REFUSED_KERNELS = {
     "CompoundKernel": "CompoundKernel is a list of kernels, not one: write [as_kernel(k) for k in "
     "kernel.kernels], and add them where a sum is meant.",
     "WhiteKernel": "{} is noise on the diagonal, not a function of two points. As a term of the "

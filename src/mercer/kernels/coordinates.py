@@ -32,8 +32,8 @@ from mercer.kernels.radial import DECAYING, SMOOTH, Lengthscale, column_scales, 
 from mercer.points import PointSet
 
 # A number that float32 has: added, it keeps 0/0 at 0 and is lost in any other sum; below it r^β is
-# as good as r·TINY^{β−1}.
-TINY = 1e-37
+# as good as r·LEAST_COORDINATE^{β−1}.
+LEAST_COORDINATE = 1e-37
 FROM_ZERO = "Measure from the smallest value: X - X.min(axis=0)."
 MINIMUM = "min(x, y) is the inner product of the indicators of [0, x] and [0, y]"
 
@@ -208,7 +208,7 @@ def _power(r: Expression, exponent: float) -> Expression:
     by_roots = {0.25: sqrt(root), 0.5: root, 0.75: root * sqrt(root), 1.0: r}
     if exponent in by_roots:
         return by_roots[exponent]
-    return r * exp((float(exponent) - 1.0) * log(maximum(r, TINY)))
+    return r * exp((float(exponent) - 1.0) * log(maximum(r, LEAST_COORDINATE)))
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -275,7 +275,7 @@ class ChiSquared(_Nonnegative):
     checks = checked(gamma=check_positive)
 
     def expression(self) -> Expression:
-        x, y = X + TINY, Y + TINY
+        x, y = X + LEAST_COORDINATE, Y + LEAST_COORDINATE
         gap = x - y
         return decay(float(self.gamma) * coordinate_sum(gap * (gap / (x + y))))
 
@@ -326,7 +326,7 @@ class AdditiveChiSquared(_Nonnegative):
     positive_definite = "2xy/(x + y) = ∫ 2(xe^{−tx})(ye^{−ty})dt is a mixture of products"
 
     def expression(self) -> Expression:
-        x, y = X + TINY, Y + TINY
+        x, y = X + LEAST_COORDINATE, Y + LEAST_COORDINATE
         return coordinate_sum(2.0 * (x * (y / (x + y))))
 
     def facts(self, dimension: int | None = None) -> Facts:

@@ -128,8 +128,8 @@ QUESTIONS = (
     "spectral_density",
     "fourier_weights",
 )
-NAMES = {*QUESTIONS, "finite_features", "positive_values", "constant_diagonal", "vanishes"}
-NAMES |= {"separates", "constant", "columns"}
+FACT_NAMES = {*QUESTIONS, "finite_features", "positive_values", "constant_diagonal", "vanishes"}
+FACT_NAMES |= {"separates", "constant", "columns"}
 
 
 class Facts:
@@ -168,8 +168,10 @@ class Facts:
     def __init__(
         self, kernel: Any, dimension: int | None = None, like: Facts | None = None, **stated: Any
     ) -> None:
-        if not NAMES.issuperset(stated):
-            raise TypeError(f"no facts: {sorted(set(stated) - NAMES)}; those are {sorted(NAMES)}")
+        if not FACT_NAMES.issuperset(stated):
+            raise TypeError(
+                f"no facts: {sorted(set(stated) - FACT_NAMES)}; those are {sorted(FACT_NAMES)}"
+            )
         self.kernel, self.dimension, self.like, self._stated = kernel, dimension, like, stated
 
     def stating(self, **more: Any) -> Self:

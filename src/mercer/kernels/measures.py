@@ -368,11 +368,18 @@ class Images(SpectralMeasure):
 
 # ---- on the circle: Fourier weights, and what sums and products make of them ---------------------
 
-# A sum over |j| ≤ R, R = m + TERMS, leaves at most the share 1/R of a convolution; with the
-# integral over j > R in its place R^{−5} of the sum is left, which is rounding.
-TERMS = 1 << 12  # of a sum beyond the last m, each a multiplication for every m
-NODES = 16  # of Gauss and Legendre for each octave of an end
-OCTAVES = 44  # of an end: 2^{−44} of what is 1/TERMS of the sum is left out
+
+@dataclass(frozen=True)
+class Tuning:
+    """How far convolutions are added up, and how their ends are integrated.
+
+    A sum over |j| ≤ R, R = m + terms, leaves at most the share 1/R of a convolution; with the
+    integral over j > R in its place R^{−5} of the sum is left, which is rounding.
+    """
+
+    terms: int = 1 << 12  # of a sum beyond the last m, each a multiplication for every m
+    nodes: int = 16  # of Gauss and Legendre for each octave of an end
+    octaves: int = 44  # of an end: 2^{−44} of what is 1/terms of the sum is left out
 
 
 @dataclass(frozen=True, eq=False)
@@ -401,14 +408,15 @@ class _Term:
             replace(both, rate=high - low, series=math.exp(-low) * series),
         ]
 
-    def weights(self, count: int) -> np.ndarray:
+    def weights(self, count: int, tuning: Tuning = Tuning()) -> np.ndarray:
         factors = [(partial(_power, s), 2.0 * s) for s in sorted(self.orders, reverse=True)]
         if self.rate is not None:
             factors.append((partial(_exponential, self.rate), 2.0))
         values, decay = self.series, math.inf
         while factors:
             factor, own = factors.pop(0)
-            values = _convolved(values, decay, factor, count + len(factors) * TERMS)
+            further = len(factors) * tuning.terms
+            values = _convolved(values, decay, factor, count + further, tuning)
             decay = min(decay, own)
         out = np.zeros(count + 1)
         out[: len(values)] = values[: count + 1]
@@ -431,6 +439,7 @@ def _convolved(
     decay: float,
     factor: Callable[[np.ndarray], np.ndarray],
     count: int,
+    tuning: Tuning,
 ) -> np.ndarray:
     """Σ_j a_j b(m − j) for m = 0, …, count; beyond the list a_j falls like j^{−decay}."""
     reach = len(values) - 1
@@ -444,8 +453,8 @@ def _convolved(
         return last * (reach / j) ** decay * (factor(j - m) + factor(j + m))
 
     # Σ_{j>R} f(j) = ∫_{R+½}^∞ f + f'(R + ½)/24 − …, the integral with v = 1/j in octaves of v
-    nodes, lengths = np.polynomial.legendre.leggauss(NODES)
-    edges = 2.0 ** -np.arange(OCTAVES + 1.0) / (reach + 0.5)
+    nodes, lengths = np.polynomial.legendre.leggauss(tuning.nodes)
+    edges = 2.0 ** -np.arange(tuning.octaves + 1.0) / (reach + 0.5)
     half = 0.5 * (edges[:-1] - edges[1:])[:, None]
     v = (0.5 * (edges[:-1] + edges[1:])[:, None] + half * nodes).ravel()
     end = term(1.0 / v) @ ((half * lengths).ravel() / v**2)

@@ -36,11 +36,19 @@ __all__ = [
     "decomposition",
 ]
 
-NODES = 500  # of Gauss and Legendre, for integrals over the angle between points of a sphere
-DEGREES = 250  # of spherical harmonics whose eigenvalues are computed
-FOURIER_TERMS = 1 << 17  # of eigenvalues that decay like m⁻², the rest is 10⁻⁵ of the sum
-HERMITE_TERMS = 256  # for each column of the Gaussian kernel; they decay like q^m, q < 1
-SINE_TERMS = 1 << 14  # of the Brownian kernel, for each column
+
+@dataclass(frozen=True)
+class Tuning:
+    """How many eigenvalues are looked at."""
+
+    nodes: int = 500  # of Gauss and Legendre, for integrals over the angle on a sphere
+    degrees: int = 250  # of spherical harmonics whose eigenvalues are computed
+    fourier_terms: int = 1 << 17  # of those that decay like m⁻², the rest is 10⁻⁵ of the sum
+    hermite_terms: int = 256  # for each column of the Gaussian kernel; they decay like q^m, q < 1
+    sine_terms: int = 1 << 14  # of the Brownian kernel, for each column
+
+
+TUNING = Tuning()
 
 
 # ---- measures ------------------------------------------------------------------------------------
@@ -245,9 +253,9 @@ def eigensystem(kernel: Kernel, columns: int, deviation: float) -> Eigensystem:
     """The eigenfunctions of a kernel, where they are known."""
     if isinstance(kernel, Gaussian):
         scales = np.broadcast_to(np.asarray(kernel.lengthscale, np.float64), columns)
-        return Hermite.of(scales, deviation, HERMITE_TERMS)
+        return Hermite.of(scales, deviation, TUNING.hermite_terms)
     period = laws.period(kernel)
-    answer = laws.fourier_weights(kernel, FOURIER_TERMS) if columns == 1 else None
+    answer = laws.fourier_weights(kernel, TUNING.fourier_terms) if columns == 1 else None
     if not period or answer is None or not answer.yes:
         raise ValueError(
             f"the eigenfunctions of {kernel!r} on {columns} columns are not known: they are for "
@@ -371,7 +379,7 @@ def _system(kernel: Kernel, measure: Any) -> Eigensystem:
     """The eigenfunctions of a kernel for a measure, or what is known instead."""
     match measure:
         case UniformCube() if isinstance(kernel, Brownian):
-            return Sines.of(measure.columns, SINE_TERMS)
+            return Sines.of(measure.columns, TUNING.sine_terms)
         case Normal() if isinstance(kernel, Gaussian):
             return eigensystem(kernel, measure.columns, float(measure.deviation))
         case UniformCircle() if not isinstance(kernel, Gaussian):
@@ -421,13 +429,13 @@ def _zonal_eigenvalues(kernel: Kernel, dimension: int) -> tuple[np.ndarray, floa
             f"{kernel!r} changes when the sphere is turned: eigenfunctions on it are "
             "known for kernels of ⟨x, y⟩ and the norms, as Polynomial, ArcCosine and Gaussian."
         )
-    nodes, weights = np.polynomial.legendre.leggauss(NODES)
+    nodes, weights = np.polynomial.legendre.leggauss(TUNING.nodes)
     angles = 0.5 * math.pi * (nodes + 1.0)
     density = weights * np.sin(angles) ** (dimension - 2)
-    circle = np.zeros((1 + NODES, dimension))  # from the first unit vector on
+    circle = np.zeros((1 + TUNING.nodes, dimension))  # from the first unit vector on
     circle[:, 0], circle[1:, 1] = np.cos(np.append(0.0, angles)), np.sin(angles)
     profile = np.asarray(kernel(circle[:1], circle), np.float64)[0]
-    polynomials = np.stack(list(islice(_zonal(dimension, np.cos(angles)), DEGREES)))
+    polynomials = np.stack(list(islice(_zonal(dimension, np.cos(angles)), TUNING.degrees)))
     return polynomials @ (density / density.sum() * profile[1:]), float(profile[0])
 
 

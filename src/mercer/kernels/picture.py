@@ -19,7 +19,7 @@ from mercer.kernels.base import Kernel, parts
 from mercer.operators import Gram
 from mercer.points import VectorPoints
 
-POINTS = 41  # on the line, and rows of the heat map
+LINE_POINTS = 41  # on the line, and rows of the heat map
 LINE_COLOURS = ("#3b7dd8", "#d8833b", "#3fa66b")
 POSITIVE, NEGATIVE = np.array([33, 84, 158]), np.array([178, 52, 44])
 HEIGHT = 110
@@ -42,7 +42,7 @@ def kernel_picture(kernel: Kernel) -> str:
     """
     reach = 3.0 * _lengthscale(kernel)
     for start, stop in ((-reach, reach), (0.0, 1.0)):
-        line = np.linspace(start, stop, POINTS)
+        line = np.linspace(start, stop, LINE_POINTS)
         matrix = _values(kernel, line)
         if matrix is not None:
             break
@@ -50,7 +50,8 @@ def kernel_picture(kernel: Kernel) -> str:
         return ""
     scale = float(np.abs(matrix).max()) or 1.0
     moved = np.allclose(matrix[1:, 1:], matrix[:-1, :-1], rtol=1e-6, atol=1e-6 * scale)
-    places = [POINTS // 2] if moved else [POINTS // 4, POINTS // 2, 3 * POINTS // 4]
+    middle, quarter = LINE_POINTS // 2, LINE_POINTS // 4
+    places = [middle] if moved else [quarter, middle, 3 * LINE_POINTS // 4]
     label = "k(0, t)" if moved else "k(s, t), three s"
     return side_by_side(curves(line, matrix[places], label), heat_map(matrix, "Gram matrix"))
 

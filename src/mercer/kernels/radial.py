@@ -307,18 +307,30 @@ class Matern(_MaternLike):
 
 # ---- the profile of Matérn kernels: closed forms, and tables where there is none -----------------
 
-# With g(r) = 2^{1−ν}/Γ(ν) · r^ν K_ν(r) the profile is g, and h(r) = e^r g(r) varies slowly enough
-# for a table. h is 1 + O(r^{min(1, 2ν)}) at 0, which decides how far down the table must reach.
-LAST_OCTAVE = 10  # of r, where the table ends: e^{−1024} is below the least float64
-CLOSED_FORMS = 4  # half-integers up to 9/2; beyond, a table is as fast
-STEEP_FROM = 8.0  # ν beyond which r^ν is too steep for the product r^ν K_ν
-SERIES_UP_TO = 0.125  # r up to which five terms of the series are right to rounding, ν > 8
+
+@dataclass(frozen=True)
+class Tuning:
+    """Where one way to compute the profile of a Matérn kernel ends and another begins.
+
+    With g(r) = 2^{1−ν}/Γ(ν) · r^ν K_ν(r) the profile is g, and h(r) = e^r g(r) varies slowly enough
+    for a table. h is 1 + O(r^{min(1, 2ν)}) at 0, which decides how far down the table must reach.
+    """
+
+    last_octave: int = 10  # of r, where the table ends: e^{−1024} is below the least float64
+    closed_forms: int = 4  # half-integers up to 9/2; beyond, a table is as fast
+    steep_from: float = 8.0  # ν beyond which r^ν is too steep for the product r^ν K_ν
+    series_up_to: float = (
+        0.125  # r up to which five terms of the series are exact to rounding, ν > 8
+    )
+
+
+TUNING = Tuning()
 
 
 def half_integer_coefficients(smoothness: float) -> tuple[float, ...] | None:
     """The polynomial factor of the profile for ν = p + ½, lowest degree first; None otherwise."""
     p = smoothness - 0.5
-    if p != int(p) or not 0 <= p <= CLOSED_FORMS:
+    if p != int(p) or not 0 <= p <= TUNING.closed_forms:
         return None
     p = int(p)
     scale = math.factorial(p) / math.factorial(2 * p)
@@ -337,7 +349,7 @@ def bessel_table(smoothness: float, order: int = 0) -> Table:
         function=partial(_derivative, smoothness, order),
         derivative=lambda: bessel_table(smoothness, order + 1),
         lowest=_lowest(smoothness),
-        highest=LAST_OCTAVE,
+        highest=TUNING.last_octave,
     )
 
 
@@ -355,7 +367,7 @@ def _derivative(smoothness: float, order: int, r: Any) -> np.ndarray:
 
 def _scaled(smoothness: float, bessel_order: float, r: np.ndarray) -> np.ndarray:
     """2^{1−ν}/Γ(ν) · r^ν e^r K_μ(r) for μ = ν or ν − 1."""
-    if smoothness <= STEEP_FROM:
+    if smoothness <= TUNING.steep_from:
         return _by_bessel(smoothness, bessel_order, r)
     if bessel_order == smoothness:
         return _by_integral(smoothness, r)
@@ -368,7 +380,7 @@ def _by_integral(smoothness: float, r: np.ndarray) -> np.ndarray:
     The trapezoidal rule is right to the last digit, and powers as steep as r^ν, which would lose
     some, do not occur.
     """
-    near = r < SERIES_UP_TO
+    near = r < TUNING.series_up_to
     values = np.empty_like(r)
     values[near] = np.exp(r[near]) * _series(smoothness, r[near])
     values[~near] = _integral(smoothness, r[~near]) / _integral(smoothness, np.zeros(1))

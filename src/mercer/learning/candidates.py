@@ -39,16 +39,25 @@ sixteen tables with 1,250 rows each of the five was the best of some. Sums of tw
 little and not always, so that none is among them."""
 FOR_CATEGORIES: tuple[Kernel, ...] = (Exponential(), Matern(1.5))
 """With a map for the columns of each category, which gives levels that act alike close places."""
-RACE_ROWS = 1200  # that candidates are fitted to; up to RACE_HELD_OUT others tell which is best
-RACE_HELD_OUT = 2000
-RACE_ROUNDS = 2
-NEAR = 1.02  # times the least loss in a race, which noise cannot tell from it
-PAYS = 0.97  # times the loss with targets as they are: another scale must have less than that
-SAMPLED = 0.5  # of the time is for learning from a sample where neighbourhoods follow
-RESIDUALS = 32  # quantiles of them that are averaged over
-SKEWED = 1.0  # |third moment| of standardised targets from which another scale may pay
-HEAVY = 6.0  # fourth moment, which is 3 for normal ones
-NAMES = ("log", "rank")
+
+
+@dataclass(frozen=True)
+class Tuning:
+    """Sizes and thresholds of the race between kernels, and between scales of the targets."""
+
+    rows: int = 1200  # that candidates are fitted to,
+    held_out: int = 2000  # and others, at most, that tell which is best
+    rounds: int = 2
+    near: float = 1.02  # times the least loss in a race, which noise cannot tell from it
+    pays: float = 0.97  # times the loss with targets as they are: another scale must have less
+    sampled: float = 0.5  # of the time is for learning from a sample where neighbourhoods follow
+    residuals: int = 32  # quantiles of them that are averaged over
+    skewed: float = 1.0  # |third moment| of standardised targets from which another scale may pay
+    heavy: float = 6.0  # fourth moment, which is 3 for normal ones
+
+
+TUNING = Tuning()
+SCALES = ("log", "rank")
 
 
 # ---- the race ------------------------------------------------------------------------------------
@@ -78,7 +87,7 @@ class Race:
     def finalists(self) -> list[Candidate]:
         """The best, and the second where it is nearly as good: more rows decide between them."""
         first, *others = np.argsort(self.errors, kind="stable")
-        near = [i for i in others[:1] if self.errors[i] <= NEAR * self.errors[first]]
+        near = [i for i in others[:1] if self.errors[i] <= TUNING.near * self.errors[first]]
         return [self.candidates[i] for i in (first, *near)]
 
 
@@ -113,7 +122,7 @@ def raced(
     sample = Sample.of(candidates[0][0].points(X), y, weights)
     dense = Neighbourhoods.serve(sample, settings.rows)
     if dense and whole is not None:
-        settings = replace(settings, time_limit=SAMPLED * whole)
+        settings = replace(settings, time_limit=TUNING.sampled * whole)
     short, first = _shorter(settings, len(y), len(candidates) + len(transforms)), []
     if len(candidates) > 1 or transforms:
         first = [replace(short, form=form).learn(k, X, y, weights) for k, form in candidates]
@@ -164,7 +173,7 @@ def _on_other_scales(
 ) -> tuple[Race, LearnedKernel | None]:
     """The race with the best candidate on other scales of the targets, and what won on one."""
     kernel, form = race.finalists[0]
-    least, winner = PAYS * float(race.errors.min()), None
+    least, winner = TUNING.pays * float(race.errors.min()), None
     for name in names:
         transform = TargetTransform.of(name, y, weights)
         scores = transform.forward(y)
@@ -182,13 +191,13 @@ def _on_other_scales(
 
 def _shorter(settings: GradientRounds, count: int, candidates: int) -> GradientRounds:
     """The settings of a race of some candidates on so many rows."""
-    rows, limit = min(count, RACE_ROWS + RACE_HELD_OUT), settings.time_limit
+    rows, limit = min(count, TUNING.rows + TUNING.held_out), settings.time_limit
     return replace(
         settings,
         rows=rows,
-        held_out=max(settings.held_out, 1.0 - RACE_ROWS / rows),
-        rounds=min(settings.rounds, RACE_ROUNDS),
-        splits=1 if rows > RACE_ROWS else settings.splits,
+        held_out=max(settings.held_out, 1.0 - TUNING.rows / rows),
+        rounds=min(settings.rounds, TUNING.rounds),
+        splits=1 if rows > TUNING.rows else settings.splits,
         time_limit=limit and 0.4 * limit / candidates,
         callback=None,
     )
@@ -221,7 +230,7 @@ class TargetTransform:
     Examples
     --------
     >>> y = np.array([1.0, 10.0, 100.0])
-    >>> for name in NAMES:
+    >>> for name in SCALES:
     ...     g = TargetTransform.of(name, y)
     ...     print(g.forward(y).round(2), np.allclose(g.backward(g.forward(y)), y))
     [-1.22  0.    1.22] True
@@ -272,7 +281,7 @@ class TargetTransform:
     def smeared(self, scores: Any, held_out: tuple[np.ndarray, np.ndarray]) -> TargetTransform:
         """The same with the residuals of held-out rows, whose g(y) is among the scores."""
         rows, said = held_out
-        parts = (np.arange(RESIDUALS) + 0.5) / RESIDUALS
+        parts = (np.arange(TUNING.residuals) + 0.5) / TUNING.residuals
         missed = np.ravel(as_numpy(scores))[rows] - said[:, 0]
         return replace(self, residuals=np.quantile(missed, parts))
 
@@ -290,6 +299,6 @@ def worth_trying(y: Any) -> list[str]:
     if y.ndim > 1 or not y.std() > 0:
         return []
     z = (y - y.mean()) / y.std()
-    if abs((z**3).mean()) < SKEWED and (z**4).mean() < HEAVY:
+    if abs((z**3).mean()) < TUNING.skewed and (z**4).mean() < TUNING.heavy:
         return []
-    return [name for name in NAMES if name != "log" or y.min() > 0]
+    return [name for name in SCALES if name != "log" or y.min() > 0]

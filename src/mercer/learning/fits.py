@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
@@ -22,10 +22,15 @@ from mercer.solvers.krylov import conjugate_gradients
 from mercer.solvers.newton import Newton
 from mercer.solvers.problem import Problem
 
-LINEAR_ROWS = 50_000  # tell a linear function to 1/√50,000 of what it leaves
-MIXED_ROWS = 2000  # from which a factor in float32 pays
-REFINED = 1e-7  # residual relative to the targets: held-out errors do not need more
-REFINEMENTS = 12
+
+@dataclass(frozen=True)
+class Tuning:
+    """Sizes and accuracy of fits."""
+
+    linear_rows: int = 50_000  # tell a linear function to 1/√50,000 of what it leaves
+    mixed_rows: int = 2000  # from which a factor in float32 pays
+    refined: float = 1e-7  # residual relative to the targets: held-out errors do not need more
+    refinements: int = 12
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,6 +90,7 @@ class RidgeFit:
 
     kernel: Kernel
     sample: Sample
+    tuning: Tuning = field(default=Tuning(), repr=False, kw_only=True)
 
     @cached_property
     def matrix(self) -> Array:
@@ -122,7 +128,7 @@ class RidgeFit:
 
         None where there are few rows, where float64 is as fast, and where float32 does not do.
         """
-        if len(self.sample) < MIXED_ROWS or not self.sample.points.machine.mixed_pays:
+        if len(self.sample) < self.tuning.mixed_rows or not self.sample.points.machine.mixed_pays:
             return None
         ridge = alpha * self.scale
         try:
@@ -134,10 +140,10 @@ class RidgeFit:
             lambda v: self.matrix @ v + ridge * v,
             lambda r: to_precision(factor.solve(to_precision(r, "float32")), "float64"),
             sides,
-            tolerance=REFINED,
-            iterations=REFINEMENTS,
+            tolerance=self.tuning.refined,
+            iterations=self.tuning.refinements,
         )
-        return run.solution if run.residual <= REFINED else None
+        return run.solution if run.residual <= self.tuning.refined else None
 
     @property
     def centres(self) -> PointSet:
@@ -226,7 +232,7 @@ def linear_fit(
     (array([ 1., -2.]), True)
     """
     sample = Sample.of(points, y, weights)
-    some = sample.take(sample.drawn_rows(LINEAR_ROWS, random_state))
+    some = sample.take(sample.drawn_rows(Tuning.linear_rows, random_state))
     rows = to_precision(some.points.seen(View(), points.dtype), "float64")  # type: ignore[attr-defined]
     X, targets = as_numpy(rows), as_numpy(some.targets)
     roots = np.sqrt(np.ones(len(X)) if some.weights is None else as_numpy(some.weights))[:, None]

@@ -24,10 +24,20 @@ from mercer.operators import Gram
 from mercer.points import PointSet
 from mercer.solvers.solution import Solution, Status
 
-ROWS = 2000  # of a leaf, about, where there is time: predictions take a kernel value for each
-FEWEST_ROWS = 250  # of a leaf in any case
-SPREAD_ROWS = 5000  # of a node, that tell the direction in which it spreads
-POWER = 2.5  # of the rows of a leaf, that its fit takes: between squares and cubes
+
+@dataclass(frozen=True)
+class Tuning:
+    """Numbers of local fits."""
+
+    rows: int = (
+        2000  # of a leaf, about, where there is time: predictions take so many kernel values
+    )
+    fewest: int = 250  # of a leaf in any case
+    spread_rows: int = 5000  # of a node, that tell the direction in which it spreads
+    power: float = 2.5  # of the rows of a leaf, that its fit takes: between squares and cubes
+
+
+TUNING = Tuning()
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,7 +62,7 @@ class Tree:
             if len(own) < 2:  # all go left
                 nodes += [own, own[:0]]
                 continue
-            some = rows[own[:: max(1, len(own) // SPREAD_ROWS)]] @ root.T
+            some = rows[own[:: max(1, len(own) // TUNING.spread_rows)]] @ root.T
             _, vectors = np.linalg.eigh(np.cov(some, rowvar=False).reshape(len(root), -1))
             leading = vectors[:, -1] * np.sign(vectors[np.abs(vectors[:, -1]).argmax(), -1])
             tree.normals[node] = leading @ root
@@ -127,17 +137,22 @@ def _grouped(places: np.ndarray, leaves: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def fit_locally(
-    kernel: Kernel, sample: Sample, alpha: float, metric: Metric, seconds: float = math.inf
+    kernel: Kernel,
+    sample: Sample,
+    alpha: float,
+    metric: Metric,
+    seconds: float = math.inf,
+    tuning: Tuning | None = None,
 ) -> tuple[LocalFunction, Solution]:
     """Ridge fits in the leaves of a tree that is grown in a metric, in about so many seconds.
 
     Leaves are as large as the time allows. A leaf that equal rows make larger than twice the others
     is fitted to some of them, and so are the last ones where others took longer than was foreseen.
     """
-    begun, spent = time.perf_counter(), 0.0
+    begun, spent, tuning = time.perf_counter(), 0.0, tuning or TUNING
     points: Any = sample.points
     rows = np.asarray(as_numpy(points.data), np.float64)
-    depth = _depth(kernel, sample, alpha, seconds)
+    depth = _depth(kernel, sample, alpha, seconds, tuning)
     tree, places = Tree.grown(rows, metric, depth)
     most = 2 * math.ceil(len(sample) / 2**depth)
     coefficients = np.zeros(sample.targets.shape)
@@ -150,8 +165,8 @@ def fit_locally(
             intercepts[leaf] = as_numpy(sample.mean(sample.targets))
             continue
         left = max((seconds - (time.perf_counter() - begun)) / (2**depth - leaf), 1e-9)
-        late = (spent / left) ** (1.0 / POWER)  # spent on a leaf so far, over what is left for one
-        late = min(late, len(own) / FEWEST_ROWS)
+        late = (spent / left) ** (1.0 / tuning.power)  # what a leaf took over what is left for one
+        late = min(late, len(own) / tuning.fewest)
         own = own[:: math.ceil(max(len(own) / most, late, 1.0))]
         used += len(own)
         started = time.perf_counter()
@@ -160,7 +175,7 @@ def fit_locally(
         coefficients[own], intercepts[leaf] = as_numpy(c), as_numpy(fit.intercept)
         value, residual = _checked(fit, c, alpha)
         objective, worst = objective + value, max(worst, residual)
-        own_seconds = (time.perf_counter() - started) * (most / 2.0 / len(own)) ** POWER
+        own_seconds = (time.perf_counter() - started) * (most / 2.0 / len(own)) ** tuning.power
         spent = own_seconds if leaf == 0 else 0.9 * spent + 0.1 * own_seconds
     message = (
         f"Solved in each of {2**depth} leaves of {len(sample) // 2**depth} rows by a Cholesky "
@@ -173,20 +188,20 @@ def fit_locally(
     return f, Solution(coefficients, solved, objective / len(sample), worst)
 
 
-def _depth(kernel: Kernel, sample: Sample, alpha: float, seconds: float) -> int:
+def _depth(kernel: Kernel, sample: Sample, alpha: float, seconds: float, tuning: Tuning) -> int:
     """The least depth whose leaves are small enough, and whose fits take no longer than allowed."""
-    depth = max(0, math.ceil(math.log2(len(sample) / ROWS)))
+    depth = max(0, math.ceil(math.log2(len(sample) / tuning.rows)))
     if seconds == math.inf:
         return depth
-    tried = min(len(sample), 2 * FEWEST_ROWS)
+    tried = min(len(sample), 2 * tuning.fewest)
     fit = RidgeFit(kernel, sample.take(np.arange(tried)))
     fit.coefficients(alpha / fit.scale)  # code is loaded
     begun = time.perf_counter()
     RidgeFit(kernel, fit.sample).coefficients(alpha / fit.scale)
     one = time.perf_counter() - begun
-    while len(sample) / 2**depth > FEWEST_ROWS:
+    while len(sample) / 2**depth > tuning.fewest:
         size = len(sample) / 2**depth
-        if 2**depth * one * (size / tried) ** POWER <= seconds:
+        if 2**depth * one * (size / tried) ** tuning.power <= seconds:
             break
         depth += 1
     return depth

@@ -22,16 +22,25 @@ from mercer.points import PointSet
 from mercer.runtime.budget import MEGABYTE, memory_budget
 from mercer.runtime.threads import spans
 
-LEAST_SCALE = 1e-8
-"""Relative to the largest: a column that does not matter keeps a finite lengthscale."""
-LEVELS = 5  # of a category, from which levels are worth being told apart by how they act
-CATEGORY_ROWS = 5000  # that are looked at for columns of 0 and 1
-LEAST_EIGENVALUE = 1e-14
-"""Relative to the largest: directions below it are rounding, and are left out of a full map."""
-STRIP_BYTES = 64 * MEGABYTE  # of gradients that are held at a time
-LONGEST = 10.0
-"""Times the median length of a gradient: longer ones are cut. A kernel like exp(−r^½) has unbounded
-slopes, and one pair of points that nearly coincide would else decide the average."""
+
+@dataclass(frozen=True)
+class Tuning:
+    """What is left out of a metric, and the memory for gradients."""
+
+    least_scale: float = 1e-8  # relative to the largest: a column that does not matter keeps a
+    # finite lengthscale
+    least_eigenvalue: float = 1e-14  # relative to the largest: directions below it are rounding,
+    # and are left out of a full map
+    levels: int = 5  # of a category, from which they are worth being told apart by how they act
+    category_rows: int = 5000  # that are looked at for columns of 0 and 1
+    strip_bytes: int = 64 * MEGABYTE  # of gradients that are held at a time
+    longest: float = 10.0  # times the median length of a gradient: longer ones are cut. A kernel
+    # like exp(−r^½) has unbounded slopes, and one pair of points that nearly coincide would else
+    # decide the average
+
+
+TUNING = Tuning()
+
 
 Form = str | Sequence[Sequence[int]]
 
@@ -86,9 +95,9 @@ class Metric:
         """A with AᵀA = M, for a diagonal M its diagonal; rows of a full A fall in length."""
         if self.is_diagonal:
             roots = np.sqrt(self.matrix)
-            return np.maximum(roots, LEAST_SCALE * roots.max())
+            return np.maximum(roots, TUNING.least_scale * roots.max())
         values, vectors = np.linalg.eigh(self.matrix)
-        kept = values > LEAST_EIGENVALUE * max(values[-1], 0.0)
+        kept = values > TUNING.least_eigenvalue * max(values[-1], 0.0)
         return (np.sqrt(values[kept]) * vectors[:, kept]).T[::-1]
 
     def embedding(self, columns: Sequence[int], dimensions: int = 2) -> np.ndarray:
@@ -150,7 +159,7 @@ def category_blocks(X: Any) -> list[np.ndarray]:
     >>> [block.tolist() for block in category_blocks(X)]
     [[1, 2, 3, 4, 5, 6]]
     """
-    rows = np.asarray(as_numpy(X[:CATEGORY_ROWS]), np.float64)
+    rows = np.asarray(as_numpy(X[: TUNING.category_rows]), np.float64)
     blocks: list[list[int]] = []
     ones = np.zeros(len(rows))
     for k, column in enumerate(rows.T):
@@ -164,7 +173,7 @@ def category_blocks(X: Any) -> list[np.ndarray]:
             blocks.append([k])
             ones = column
     several = [np.array(block) for block in blocks if len(block) > 1]
-    return several if any(len(block) >= LEVELS for block in several) else []
+    return several if any(len(block) >= TUNING.levels for block in several) else []
 
 
 def within_blocks(product: np.ndarray, groups: list[np.ndarray] | None) -> Metric:
@@ -193,7 +202,8 @@ def average_outer_product(
     `deviations` are the units in which the lengths of gradients are compared.
     """
     outputs = coefficients.shape[1] if coefficients.ndim == 2 else 1
-    strip = min(STRIP_BYTES, memory_budget() // 8) // (8 * outputs * getattr(points, "width", 1))
+    room = min(TUNING.strip_bytes, memory_budget() // 8)
+    strip = room // (8 * outputs * getattr(points, "width", 1))
     gradients = []
     for start, stop in spans(len(points), max(1, strip)):
         part = Gram(kernel, points.slice(start, stop), centres).gradient(coefficients)
@@ -205,7 +215,7 @@ def average_outer_product(
     lengths = np.concatenate([as_numpy(size) for size in sizes])
     own = np.ones(len(points)) if weights is None else as_numpy(weights)
     positive = lengths[(lengths > 0) & (own > 0)]
-    longest = LONGEST * float(np.median(positive)) if len(positive) else 0.0
+    longest = TUNING.longest * float(np.median(positive)) if len(positive) else 0.0
     factors = own * np.minimum(1.0, longest / np.maximum(lengths, 1e-300)) ** 2 / own.sum()
     total: Any = 0.0
     for part in gradients:

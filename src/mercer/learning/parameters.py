@@ -41,15 +41,22 @@ from mercer.operators import Gram
 from mercer.points import VectorPoints
 from mercer.runtime.threads import single_threaded_blas, spans
 
-REACH = math.log(1e5)
-"""How far a parameter may move from where it began, on a log scale: a column that does not matter
-would else get an infinite lengthscale."""
-MEMORY = 20
-"""Steps that L-BFGS remembers: evaluations cost far more, and 10 take an eighth more of them."""
-TINY = 1e-30  # of the squares of targets of variance 1, beside which errors of 0 have a logarithm
-LEAST_RIDGE = 1e-10  # relative to the mean of k(x, x) and the variance of the targets
-LARGEST_RIDGE = 1e6
-STRIP = 64  # rows of a matrix that stay in a cache while they are changed
+
+@dataclass(frozen=True)
+class Tuning:
+    """Bounds of the search for parameters, and its memory."""
+
+    reach: float = math.log(1e5)  # how far a parameter may move from where it began, on a log
+    # scale: a column that does not matter would else get an infinite lengthscale
+    memory: int = 20  # steps that L-BFGS remembers: evaluations cost far more, and 10 take an
+    # eighth more of them
+    least_error: float = 1e-30  # beside squares of targets of variance 1: 0 has no logarithm
+    least_ridge: float = 1e-10  # relative to the mean of k(x, x) and the variance of the targets
+    largest_ridge: float = 1e6
+    strip: int = 64  # rows of a matrix that stay in a cache while they are changed
+
+
+TUNING = Tuning()
 
 
 # ---- the criteria --------------------------------------------------------------------------------
@@ -74,7 +81,7 @@ def negative_log_likelihood(
     """−log p(y) of a Gaussian process with noise of variance ρ, and P' in place of G."""
     outputs = y.shape[1]
     value = float(namespace(y).sum(c * y)) + outputs * (logdet + len(y) * math.log(2.0 * math.pi))
-    for start, stop in spans(len(y), STRIP):  # without BLAS, whose threads would still wait
+    for start, stop in spans(len(y), TUNING.strip):  # without BLAS, whose threads would still wait
         part = G[start:stop, :]
         part *= 0.5 * outputs
         for k in range(outputs):
@@ -199,10 +206,10 @@ class _Descent:
         free = None
         if groups is not None:
             kernel, free = _mapped(kernel, sample, groups)
-        return _Search(self, kernel, [sample], LEAST_RIDGE, free).result()
+        return _Search(self, kernel, [sample], TUNING.least_ridge, free).result()
 
     def learn_from(
-        self, kernel: Kernel, samples: Sequence[Sample], least_ridge: float = LEAST_RIDGE
+        self, kernel: Kernel, samples: Sequence[Sample], least_ridge: float = TUNING.least_ridge
     ) -> LearnedParameters:
         """The same from samples whose criteria are added up, with the kernel as it is given."""
         return _Search(self, kernel, samples, least_ridge).result()
@@ -307,10 +314,10 @@ class _Search:
             self.units[entries] = np.tile(1.0 / deviations, len(free))
         self.start = numbers / self.units
         self.start[self.logs] = np.log(numbers[self.logs])
-        low, high = self.start - REACH, self.start + REACH
+        low, high = self.start - TUNING.reach, self.start + TUNING.reach
         if free is not None:
             low[entries], high[entries] = np.where(np.ravel(free), [[-np.inf], [np.inf]], 0.0)
-        low[-1], high[-1] = math.log(least_ridge), math.log(LARGEST_RIDGE)
+        low[-1], high[-1] = math.log(least_ridge), math.log(TUNING.largest_ridge)
         self.bounds, self.best = Bounds(low, high), (self.start, math.inf)
 
     def result(self) -> LearnedParameters:
@@ -324,7 +331,7 @@ class _Search:
                 bounds=self.bounds,
                 method="L-BFGS-B",
                 callback=self.after,
-                options={"maxiter": steps, "ftol": tolerance, "maxcor": MEMORY},
+                options={"maxiter": steps, "ftol": tolerance, "maxcor": TUNING.memory},
             )
             message = str(found.message)
         except _Stopped:
@@ -362,7 +369,7 @@ class _Search:
         if value < self.best[1]:
             self.best = theta.copy(), value
         if criterion is leave_one_out:  # mean squares: steps and their end are relative to it
-            return math.log(value + TINY), gradient / (value + TINY)
+            return math.log(value + TUNING.least_error), gradient / (value + TUNING.least_error)
         return value, gradient
 
     def after(self, theta: np.ndarray) -> None:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -35,17 +35,24 @@ from mercer.runtime.budget import memory_budget
 
 # ---- numbers of the search in each round ---------------------------------------------------------
 
-SCALE_STEP, RIDGE_STEP = math.sqrt(2.0), math.sqrt(10.0)  # factors of lengthscale and ridge
-FIRST_RIDGE = 1e-2  # α over the mean of k(x, x)
-REACH = (-8, 10), (-10, 10)  # steps of lengthscale and ridge from the first that may be taken
-GAIN = 0.995  # of the error, to go on: the valley of good settings is long and flat
-PATIENCE = 2  # rounds without a lower error after which no other is tried
-GRADIENT_ROWS = 1000  # that are averaged over, at least where there are more
-FEW_ROWS = 2000  # below, several splits share the decision
-MATRICES = 4  # with an entry for each pair of rows that fits of all splits take
-PAIRS = 400  # rows whose kernel values tell where to begin
-TYPICAL_VALUE = math.exp(-0.5)  # of half of them, relative to k(x, x)
-HALVINGS = 7  # of a range of 2¹⁶, on a log scale: to a factor of 1.1
+
+@dataclass(frozen=True)
+class Tuning:
+    """Numbers of the search in each round."""
+
+    scale_step: float = math.sqrt(2.0)  # factor of the lengthscale,
+    ridge_step: float = math.sqrt(10.0)  # and of the ridge
+    first_ridge: float = 1e-2  # α over the mean of k(x, x)
+    scales: tuple[int, int] = (-8, 10)  # steps of the lengthscale from the first that may be taken,
+    ridges: tuple[int, int] = (-10, 10)  # and of the ridge
+    gain: float = 0.995  # of the error, to go on: the valley of good settings is long and flat
+    patience: int = 2  # rounds without a lower error after which no other is tried
+    gradient_rows: int = 1000  # that are averaged over, at least where there are more
+    few_rows: int = 2000  # below, several splits share the decision
+    matrices: int = 4  # with an entry for each pair of rows that fits of all splits take
+    pairs: int = 400  # rows whose kernel values tell where to begin
+    typical_value: float = math.exp(-0.5)  # of half of them, relative to k(x, x)
+    halvings: int = 7  # of a range of 2¹⁶, on a log scale: to a factor of 1.1
 
 
 @dataclass(frozen=True, eq=False)
@@ -138,6 +145,8 @@ class GradientRounds:
         Draws the rows and the splits.
     callback : callable, optional
         Called as callback(round, Round) after each round; True ends the rounds.
+    tuning : Tuning
+        Numbers of the search in each round.
 
     References
     ----------
@@ -163,6 +172,7 @@ class GradientRounds:
     time_limit: float | None = None
     random_state: Any = 0
     callback: Callable[[int, Round], Any] | None = None
+    tuning: Tuning = field(default=Tuning(), repr=False)
 
     def __post_init__(self) -> None:
         if self.rounds != 0:
@@ -188,7 +198,7 @@ class GradientRounds:
         sample = Sample.of(points, y, weights)
         rows = self.rows
         if points.home == "host":
-            rows = min(rows, max(2, math.isqrt(memory_budget() // (8 * MATRICES))))
+            rows = min(rows, max(2, math.isqrt(memory_budget() // (8 * self.tuning.matrices))))
         drawn = sample.drawn_rows(rows, random)
         sample = sample.take(drawn)
         return _Path(self, kernel, sample, drawn, random).result()
@@ -206,6 +216,7 @@ class _Path:
         random: np.random.Generator,
     ) -> None:
         self.settings, self.kernel, self.sample, self.drawn = settings, kernel, sample, drawn
+        self.tuning = settings.tuning
         self.started = time.perf_counter()
         self.fit_seconds = 0.0  # that the fits of all splits took, at most
         self.round_seconds = 0.0  # that a fit and the metric after it took, at most
@@ -213,9 +224,9 @@ class _Path:
         self.groups = blocks_of(settings.form, width)
         self.deviations = column_deviations(sample)
         self.metric = Metric.of_columns(self.deviations).normalised(self.deviations)
-        self.unit = typical_scale(kernel, self.metric, sample)
+        self.unit = typical_scale(kernel, self.metric, sample, self.tuning)
         self.predictions, self.kept_metric = np.empty((0, sample.targets.shape[1])), self.metric
-        splits = settings.splits or (1 if len(sample) >= FEW_ROWS else 3)
+        splits = settings.splits or (1 if len(sample) >= self.tuning.few_rows else 3)
         self.splits = splits_of(len(sample), settings.held_out, splits, random)
         self.parts = [(sample.take(kept), sample.take(held)) for kept, held in self.splits]
 
@@ -265,7 +276,7 @@ class _Path:
             least = int(np.argmin([one.error for one in rounds]))
             if least == number:
                 self.predictions, self.kept_metric = search.predictions[place], metrics[0]
-            if ended or self.late or number - least >= PATIENCE:
+            if ended or self.late or number - least >= self.tuning.patience:
                 break
             if number < self.settings.rounds:
                 begun = time.perf_counter()
@@ -282,15 +293,16 @@ class _Path:
         A wide kernel is a constant minus something in 1/ℓ, so that the fit depends on ℓ times the
         ridge: that product stays as it is when the lengthscale is changed.
         """
-        factor = SCALE_STEP ** place[0]
-        return self.unit * factor, FIRST_RIDGE * RIDGE_STEP ** place[1] / factor
+        tuning = self.tuning
+        factor = tuning.scale_step ** place[0]
+        return self.unit * factor, tuning.first_ridge * tuning.ridge_step ** place[1] / factor
 
     def fit(self, metric: Metric, scale: float, sample: Sample) -> RidgeFit:
         return fit_of(metric.applied(self.kernel, scale), sample, self.settings.centres)
 
     def next_metric(self, fit: RidgeFit, one: Round) -> Metric:
         sample = fit.sample
-        stride = max(1, len(sample) // GRADIENT_ROWS)
+        stride = max(1, len(sample) // self.tuning.gradient_rows)
         some = sample.take(np.arange(0, len(sample), stride))  # spread over all
         product = average_outer_product(
             fit.kernel,
@@ -329,7 +341,7 @@ class _Search:
             begun = place
             while not self.path.late:
                 other = (place[0] + sign * (axis == 0), place[1] + sign * (axis == 1))
-                if not self.error(other) < GAIN * self.error(place):
+                if not self.error(other) < self.path.tuning.gain * self.error(place):
                     break
                 place = other
             if place != begun:
@@ -342,7 +354,8 @@ class _Search:
         return self.known[place]
 
     def computed(self, place: tuple[int, int]) -> float:
-        if not all(low <= at <= high for at, (low, high) in zip(place, REACH, strict=True)):
+        bounds = self.path.tuning.scales, self.path.tuning.ridges
+        if not all(low <= at <= high for at, (low, high) in zip(place, bounds, strict=True)):
             return math.inf
         _, alpha = self.path.values(place)
         begun = time.perf_counter()
@@ -368,13 +381,15 @@ class _Search:
         return self.fits
 
 
-def typical_scale(kernel: Kernel, metric: Metric, sample: Sample) -> float:
+def typical_scale(
+    kernel: Kernel, metric: Metric, sample: Sample, tuning: Tuning = Tuning()
+) -> float:
     """The factor by which distances are divided so that half of all pairs have k < e^{−½}k(x, x).
 
     Where no factor does that, as for kernels that do not decay, it is the distance that pairs in
     this metric have in the mean.
     """
-    some = sample.points.slice(0, min(len(sample), PAIRS))
+    some = sample.points.slice(0, min(len(sample), tuning.pairs))
     mean = math.sqrt(2.0 * len(metric.diagonal))
 
     def median(scale: float) -> float:
@@ -383,9 +398,9 @@ def typical_scale(kernel: Kernel, metric: Metric, sample: Sample) -> float:
         return float(np.median(pairs)) if len(pairs) else math.nan
 
     low, high = mean / 256.0, mean * 256.0
-    if not median(low) < TYPICAL_VALUE < median(high):
+    if not median(low) < tuning.typical_value < median(high):
         return mean
-    for _ in range(HALVINGS):
+    for _ in range(tuning.halvings):
         middle = math.sqrt(low * high)
-        low, high = (middle, high) if median(middle) < TYPICAL_VALUE else (low, middle)
+        low, high = (middle, high) if median(middle) < tuning.typical_value else (low, middle)
     return math.sqrt(low * high)

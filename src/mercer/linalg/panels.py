@@ -18,40 +18,25 @@ from mercer.runtime.threads import spans
 
 @dataclass(frozen=True)
 class Tuning:
-    """Sizes at which matrices are treated in pieces.
+    """Sizes at which matrices are treated in pieces."""
 
-    Parameters
-    ----------
-    panel : int
-        Columns that are factored together. Matrix products with this many columns run at full
-        speed, and the copy of a diagonal block stays small beside the matrix.
-    large : int
-        Bytes of a column from which a factorisation goes by panels: 12,288 rows of float64, well
-        below the 16,000 at which OpenBLAS fails.
-    leaf : int
-        Columns of a triangular system that is not halved further.
-    smallest : float
-        Numbers of float32 below this become zero, beside others of size 1: the square of a smaller
-        one is subnormal, with which processors are slower by a factor of ten and more.
-    device_panel : int
-        Rows of a triangle that are solved together on a device.
-    few_columns : int
-        Right-hand sides up to which a large triangle on a device is solved by panels.
-    panels_on_host : bool
-        Whether tensors on the CPU are solved by panels, too; LAPACK is faster there.
-    """
-
-    panel: int = 4096
-    large: int = 8 * 12_288
-    leaf: int = 256
-    smallest: float = 2.0**-60
-    device_panel: int = 2048
-    few_columns: int = 32
-    panels_on_host: bool = False
+    panel: int = 4096  # columns that are factored together. Matrix products with this many columns
+    # run at full speed, and the copy of a diagonal block stays small beside the matrix
+    large: int = 8 * 12_288  # bytes of a column from which a factorisation goes by panels: 12,288
+    # rows of float64, well below the 16,000 at which OpenBLAS fails
+    leaf: int = 256  # columns of a triangular system that is not halved further
+    smallest: float = 2.0**-60  # numbers of float32 below this become zero, beside others of size
+    # 1: the square of a smaller one is subnormal, with which processors are slower by a factor of
+    # ten and more
+    device_panel: int = 2048  # rows of a triangle that are solved together on a device
+    few_columns: int = 32  # right-hand sides up to which a large triangle on a device is solved by
+    # panels
+    panels_on_host: bool = False  # whether tensors on the CPU are solved by panels, too; LAPACK is
+    # faster there
+    in_cache: int = 1 << 16  # numbers of float32 that are looked at together
 
 
 TUNING = Tuning()
-IN_CACHE = 1 << 16  # numbers of float32 that are looked at together
 
 
 def factor_lower_triangle(columns: np.ndarray, tuning: Tuning = TUNING) -> int:
@@ -156,7 +141,7 @@ def clear_small(array: np.ndarray, tuning: Tuning = TUNING) -> None:
     if array.dtype != np.float32:
         return
     lines = array.T if array.flags.f_contiguous else array
-    for start, stop in spans(len(lines), max(1, IN_CACHE // max(1, lines[:1].size))):
+    for start, stop in spans(len(lines), max(1, tuning.in_cache // max(1, lines[:1].size))):
         part = lines[start:stop]  # what is compared takes no memory beside a large array
         part *= np.abs(part) >= tuning.smallest
 

@@ -13,7 +13,7 @@ from mercer.kernels.base import Kernel
 from mercer.losses import Loss, Squared
 from mercer.online.machine import OnlineMachine
 from mercer.online.state import block_of, padded
-from mercer.online.stream import BLOCK, Samples, Stream
+from mercer.online.stream import TUNING, Samples, Stream
 from mercer.online.targets import Targets
 from mercer.points import PointSet
 
@@ -55,7 +55,7 @@ class RecursiveStream(Stream):
         super().__init__(kernel, points)
         self.alpha, self.tolerance, self.window = float(alpha), float(tolerance), int(window or 0)
         self.refuses_first = not self.window  # the oldest sample leaves before
-        capacity = self.window or BLOCK
+        capacity = self.window or TUNING.block
         sparse = capacity if tolerance > 0 else 0
         self.state = Recursion(
             np.zeros(1),

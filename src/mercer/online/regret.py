@@ -24,9 +24,14 @@ from mercer.solvers.schedules import Constant, InverseTime
 from mercer.theory.bounds import online_deviation
 from mercer.theory.certificate import Assumption, Certificate, Statement
 
-STEPS = 4000  # of splitting at most; a few hundred are usual
-CHECKED = 20  # steps between two evaluations of the gap, which costs as much as a step
-APART = 5.0  # primal and dual residuals further apart than this double or halve the stiffness
+
+@dataclass(frozen=True)
+class Tuning:
+    """Numbers of the search for the best function of a ball."""
+
+    steps: int = 4000  # of splitting at most; a few hundred are usual
+    check_every: int = 20  # steps between two evaluations of the gap, which costs as much as a step
+    apart: float = 5.0  # primal and dual residuals further apart double or halve the stiffness
 
 
 @dataclass(frozen=True, eq=False)
@@ -171,6 +176,7 @@ def best_in_ball(
     radius: float,
     regularization: float = 0.0,
     tolerance: float = 1e-4,
+    tuning: Tuning = Tuning(),
 ) -> Hindsight:
     """Minimise Σ w_t ℓ(y_t, f(x_t)) + (λ/2)‖f‖² over ‖f‖ ≤ U, for any loss with a proximal map.
 
@@ -192,12 +198,12 @@ def best_in_ball(
     steps = weights if loss.is_multiclass else weights[:, None]
     free, dual, stiffness = np.zeros_like(targets), np.zeros_like(targets), 1.0
     best, least, bound = np.zeros_like(targets), math.inf, -math.inf
-    for number in range(1, STEPS + 1):
+    for number in range(1, tuning.steps + 1):
         place = ball.nearest(free - dual, stiffness)
         values, before = ball.vectors @ place, free
         free = np.asarray(loss.proximal(targets, values + dual, steps / stiffness))
         dual = dual + values - free
-        if number % CHECKED and number < STEPS:
+        if number % tuning.check_every and number < tuning.steps:
             continue
         bound = max(bound, ball.dual_value(stiffness * dual))
         total = float(ball.losses(values).sum()) + 0.5 * regularization * ball.squared_norm(place)
@@ -205,10 +211,10 @@ def best_in_ball(
             best, least = place, total
         if least - bound <= tolerance * max(abs(least), 1e-12):
             break
-        if number < STEPS // 2:  # a stiffness that changes for ever need not converge
+        if number < tuning.steps // 2:  # a stiffness that changes for ever need not converge
             primal, moved = np.linalg.norm(values - free), np.linalg.norm(free - before)
-            change = 2.0 if primal > APART * moved else 1.0
-            change = 0.5 if moved > APART * primal else change
+            change = 2.0 if primal > tuning.apart * moved else 1.0
+            change = 0.5 if moved > tuning.apart * primal else change
             stiffness, dual = stiffness * change, dual / change
     return Hindsight(
         RKHSFunction(gram.kernel, gram.x, ball.vectors @ (best / ball.eigenvalues[:, None])),

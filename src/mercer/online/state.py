@@ -88,7 +88,7 @@ class State(NamedTuple):
         return self._replace(**changes)
 
 
-NOTHING = np.empty((0, 0))
+NO_MATRIX = np.empty((0, 0))
 
 
 class Block(NamedTuple):
@@ -104,11 +104,11 @@ class Block(NamedTuple):
     gradients: np.ndarray  # out: ‖g_t‖²
     norms: np.ndarray  # out: ‖f‖² before learning
     scores: np.ndarray  # out: predictions, where the loss has to be asked from Python
-    given: np.ndarray = NOTHING  # its values and slopes, side by side, once they are known
+    given: np.ndarray = NO_MATRIX  # its values and slopes, side by side, once they are known
     known: int = 0  # how many points the stream had before
-    inputs: np.ndarray = NOTHING  # (samples, width): scaled rows where the loop computes the kernel
-    rows: np.ndarray = NOTHING  # (samples, width) where bumps are merged
-    base: np.ndarray = NOTHING  # (samples, outputs): values of a part of f that only shrinks
+    inputs: np.ndarray = NO_MATRIX  # (samples, width): scaled, where the loop computes the kernel
+    rows: np.ndarray = NO_MATRIX  # (samples, width) where bumps are merged
+    base: np.ndarray = NO_MATRIX  # (samples, outputs): values of a part of f that only shrinks
 
 
 def block_of(

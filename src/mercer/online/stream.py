@@ -12,6 +12,7 @@ whole at every moment, and an interrupt leaves a machine that learned a sample o
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from functools import reduce
 from typing import Any, NamedTuple
 
@@ -33,7 +34,7 @@ from mercer.online.state import (
     LOSS_SUM,
     MERGING,
     MISTAKES,
-    NOTHING,
+    NO_MATRIX,
     OFFSET,
     ON_HOST,
     PROJECTION,
@@ -49,11 +50,22 @@ from mercer.online.state import (
 from mercer.operators import Gram
 from mercer.points import DensePoints, PointSet
 
-BLOCK = 256  # samples whose kernel values are computed at once: enough to use all threads
-BLOCK_BYTES = 1 << 24  # of these kernel values, 16 MB: fewer samples where there are many bumps
-GAUSSIAN_BLOCK = 1 << 14  # where the loop computes the kernel itself: only their rows are copied
-NARROW = 64  # columns beyond which inner products go through BLAS, whose bits depend on the block
-MERGE_PLACES = 9  # that are tried between two bumps under a kernel without a closed form
+
+@dataclass(frozen=True)
+class Tuning:
+    """Sizes of blocks of samples, which decide about speed, not about what is learned."""
+
+    block: int = 256  # samples whose kernel values are computed at once: enough to use all threads
+    block_bytes: int = 1 << 24  # of these kernel values, 16 MB: fewer samples for many bumps
+    gaussian_block: int = (
+        1 << 14
+    )  # where the loop computes the kernel itself: their rows are copied
+    narrow: int = 64  # columns beyond which inner products go through BLAS, whose bits depend on
+    # the block
+    merge_places: int = 9  # that are tried between two bumps under a kernel without a closed form
+
+
+TUNING = Tuning()
 
 
 class Samples(NamedTuple):
@@ -127,8 +139,8 @@ class Stream:
 
     def _block_length(self) -> int:
         """How many samples the next block has."""
-        room = BLOCK_BYTES // (8 * (self.count + BLOCK))
-        return 1 if self.singly else max(1, min(BLOCK, room))
+        room = TUNING.block_bytes // (8 * (self.count + TUNING.block))
+        return 1 if self.singly else max(1, min(TUNING.block, room))
 
     def _learn_block(self, samples: Samples) -> None:
         raise NotImplementedError
@@ -264,7 +276,7 @@ class Expansion(Descent):
         self.singly = not self.in_loop and (policy == ON_HOST or self.singly)
         size = 0 if budget is None else int(budget.size)
         state = empty_state(
-            size + 1 if size else BLOCK,
+            size + 1 if size else TUNING.block,
             outputs,
             policy,
             averaged=algorithm.averaging is not None,
@@ -296,7 +308,7 @@ class Expansion(Descent):
 
     def _block_length(self) -> int:
         if self.in_loop and not self.singly and self.rules.policy != UNBOUNDED:
-            return GAUSSIAN_BLOCK
+            return TUNING.gaussian_block
         return super()._block_length()
 
     def _learn_block(self, samples: Samples) -> None:
@@ -305,7 +317,7 @@ class Expansion(Descent):
         if policy == UNBOUNDED and self.count + len(points) > len(self.state.a):
             self.state = self.state.enlarged(2 * (self.count + len(points)))
         self._merge()
-        values = NOTHING if self.in_loop else self._values(points)
+        values = NO_MATRIX if self.in_loop else self._values(points)
         parts: dict[str, Any] = {"known": len(self.points)}
         if self.in_loop:
             # A copy, as Numba compiles anew for arrays that cannot be written to.
@@ -325,7 +337,7 @@ class Expansion(Descent):
         """Merge two bumps where there is one too many, under a kernel without a closed form."""
         if self.rules.policy == ON_HOST and self.count > self.rules.size:
             assert isinstance(self.points, DensePoints)
-            points, state = merged(self.kernel, self.points, self.state, MERGE_PLACES)
+            points, state = merged(self.kernel, self.points, self.state, TUNING.merge_places)
             self.__dict__.update(points=points, state=state)
 
     @property
@@ -360,7 +372,7 @@ def is_narrow(kernel: Kernel, points: PointSet) -> bool:
         return False
     return not any(
         number.view.matrix is not None
-        or (number.kind in BILINEAR_KINDS and points.width_of(number.view) > NARROW)
+        or (number.kind in BILINEAR_KINDS and points.width_of(number.view) > TUNING.narrow)
         for number in numbers_of(expression)
     )
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, cast
 
@@ -29,15 +30,20 @@ from mercer.points import PointSet
 from mercer.runtime.budget import Memory, memory_budget
 from mercer.runtime.threads import run, single_threaded_blas, spans, thread_count
 
-STORED_SHARE = 0.5  # of the memory budget, for a stored K_nM; the rest is for the solver
-STORED_WIDTH = 48  # columns of points from which computing a value costs more than reading it again
-STRIP = (
-    1024  # rows of a stored matrix at a time: with 1,000 centres 4 MB in float32, near the cache
-)
-PARTS = 16
-"""In which sums are taken, whatever the number of threads, so that bits do not depend on it."""
-FEATURE_BYTES = 8 << 20
-"""Of the features of a block of rows: they stay near the cache until they are used."""
+
+@dataclass(frozen=True)
+class Tuning:
+    """When a cross Gram matrix is stored, and how a stored matrix is cut for threads."""
+
+    stored_share: float = 0.5  # of the memory budget, for a stored K_nM; the rest is for the solver
+    stored_width: int = 48  # columns of points from which computing a value costs more than a read
+    rows: int = 1024  # of a stored matrix at a time: with 1,000 centres 4 MB in float32
+    parts: int = 16  # in which sums are taken, whatever the number of threads, so that bits do not
+    # depend on it
+    feature_bytes: int = 8 << 20  # of the features of a block of rows: they stay near the cache
+
+
+TUNING = Tuning()
 
 
 def cross_gram(kernel: EvaluableKernel, x: PointSet, y: PointSet, memory: Memory = None) -> Gram:
@@ -49,7 +55,7 @@ def cross_gram(kernel: EvaluableKernel, x: PointSet, y: PointSet, memory: Memory
     array([1., 1., 0.])
     """
     gram = Gram(kernel, x, y, memory)
-    wide = getattr(x, "width", STORED_WIDTH) >= STORED_WIDTH
+    wide = getattr(x, "width", TUNING.stored_width) >= TUNING.stored_width
     return stored_if_small(gram) if wide else gram
 
 
@@ -67,7 +73,7 @@ def stored_if_small(gram: Gram) -> Gram:
         return gram
     halved = gram.symmetric and isinstance(gram.execution(), Tiled)
     size = gram.shape[0] * gram.shape[1] * gram.dtype.itemsize // (1 + halved)
-    if size > STORED_SHARE * memory_budget(gram.memory):
+    if size > TUNING.stored_share * memory_budget(gram.memory):
         return gram
     if halved:
         return HalfStoredGram(gram.kernel, gram.x, memory=gram.memory)
@@ -176,11 +182,11 @@ class StoredMatrix(Operator):
     def row_pass(self, values: Any, row_map: RowMap) -> RowPass:
         """Aᵀ M(AV): each block of rows is used on both sides while it is near."""
         n = len(self.matrix)
-        parts = spans(n, max(1, -(-n // PARTS)))
+        parts = spans(n, max(1, -(-n // TUNING.parts)))
         sums = Sums(row_map, len(parts), n)
 
         def add(i: int) -> None:
-            for start, stop in spans(parts[i][1], STRIP, parts[i][0]):
+            for start, stop in spans(parts[i][1], TUNING.rows, parts[i][0]):
                 strip = self.matrix[start:stop]
                 sums.add(i, start, strip, strip_product(strip, values))
 
@@ -396,7 +402,7 @@ class FeatureMatrix(Operator):
             return self.blocks.row_pass(values, row_map)
         n, width = self.shape
         sums = Sums(row_map, 1, n)
-        rows = max(1, FEATURE_BYTES // (width * self.dtype.itemsize))
+        rows = max(1, TUNING.feature_bytes // (width * self.dtype.itemsize))
         for start, stop in spans(n, rows):
             block = self.features.transform(self.x[start:stop])
             image = strip_product(block, np.asarray(values, block.dtype))

@@ -24,7 +24,7 @@ TYPES = {
     "BOOL": "bool", "U8": "uint8", "I8": "int8", "U16": "<u2", "I16": "<i2", "U32": "<u4",
     "I32": "<i4", "U64": "<u8", "I64": "<i8", "F16": "<f2", "F32": "<f4", "F64": "<f8",
 }  # fmt: skip
-NAMES = {np.dtype(code): name for name, code in TYPES.items()}
+TYPE_NAMES = {np.dtype(code): name for name, code in TYPES.items()}
 ALIGNMENT = 8
 OPENING = b'{"__metadata__":{"sha256":"'
 UNSIGNED = "0" * 64
@@ -61,7 +61,7 @@ def _content(arrays: Mapping[str, np.ndarray], texts: Mapping[str, str]) -> byte
         part = np.ascontiguousarray(array, array.dtype.newbyteorder("<")).tobytes()
         stop = start + len(part)
         header[name] = {
-            "dtype": NAMES[array.dtype.newbyteorder("<")],
+            "dtype": TYPE_NAMES[array.dtype.newbyteorder("<")],
             "shape": list(array.shape),
             "data_offsets": [start, stop],
         }

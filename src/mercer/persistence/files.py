@@ -31,7 +31,7 @@ from mercer.estimators.smaller import compress
 from mercer.kernels.base import Kernel
 from mercer.losses import Loss
 from mercer.persistence import container
-from mercer.persistence.container import NAMES
+from mercer.persistence.container import TYPE_NAMES
 from mercer.solvers.solution import Solution
 from mercer.version import __version__
 
@@ -200,7 +200,7 @@ class Writer:
         return {"dict": pairs}
 
     def _array(self, value: np.ndarray, place: str) -> Any:
-        if value.dtype.newbyteorder("<") in NAMES:
+        if value.dtype.newbyteorder("<") in TYPE_NAMES:
             number, _ = self.seen.setdefault(id(value), (len(self.seen), value))
             self.arrays[f"a{number}"] = value
             return {"array": f"a{number}"}
@@ -353,7 +353,7 @@ class Reader:
 
 def _number_type(name: Any) -> type:
     dtype = np.dtype(str(name))
-    if dtype.newbyteorder("<") not in NAMES:
+    if dtype.newbyteorder("<") not in TYPE_NAMES:
         raise ModelFileError(f"the model names a type of numbers {name!r}, which is not known.")
     return dtype.type
 

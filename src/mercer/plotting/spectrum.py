@@ -13,7 +13,7 @@ from mercer.kernels.base import Kernel
 from mercer.kernels.mercer import MercerDecomposition
 from mercer.plotting.axes import BLUE, GREY, RED, axes, finished
 
-SHOWN = 500  # points of a Gram matrix that are drawn, at most
+SHOWN_POINTS = 500  # points of a Gram matrix that are drawn, at most
 
 
 @dataclass(eq=False)
@@ -45,7 +45,7 @@ class GramDisplay:
         """Draw the Gram matrix of points, at most 500 of them; sorted by y where that is given."""
         points = kernel.points(X)
         order = np.arange(len(points)) if y is None else np.argsort(np.asarray(y), kind="stable")
-        rows = order[:: max(1, -(-len(order) // SHOWN))]
+        rows = order[:: max(1, -(-len(order) // SHOWN_POINTS))]
         display = cls(np.asarray(as_numpy(kernel.gram(points.take(rows)).dense())), repr(kernel))
         return display.plot(ax) if draw else display
 

@@ -22,18 +22,12 @@ from mercer.runtime.threads import Span, run, spans, thread_count
 
 @dataclass(frozen=True)
 class Tuning:
-    """Sizes of streams from the host to a device.
+    """Sizes of streams from the host to a device."""
 
-    Parameters
-    ----------
-    share : float
-        Share of the free memory of a device that points may take: they are packed there, too.
-    block_bytes : int
-        Size of a block: it is copied in a few ms, while the last one is computed with.
-    """
-
-    share: float = 0.25
-    block_bytes: int = 128 << 20
+    share: float = 0.25  # share of the free memory of a device that points may take: they are
+    # packed there, too
+    block_bytes: int = 128 << 20  # size of a block: it is copied in a few ms, while the last one is
+    # computed with
 
 
 TUNING = Tuning()

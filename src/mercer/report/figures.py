@@ -25,7 +25,7 @@ COLOURS = {  # in the drawing, and on the page
     "#050607": "var(--third)",
 }
 INK, QUIET, OURS, OTHER, THIRD = COLOURS
-STYLE = {
+FIGURE_STYLE = {
     "font.size": 9.5,
     "axes.titlesize": 10.5,
     "axes.titlelocation": "left",
@@ -42,7 +42,7 @@ STYLE = {
     "svg.hashsalt": "mercer",
     "legend.frameon": False,
 }
-SIZE = (4.6, 3.3)
+FIGURE_SIZE = (4.6, 3.3)
 LEFT, RIGHT, BOTTOM, TOP = 0.66, 0.14, 0.5, 0.3  # inches for labels and titles
 MOST_POINTS = 1500  # a report stays small
 CLASSES_SHOWN = 6
@@ -54,7 +54,7 @@ POINTS, SIDE, SLICES = 80, 28, 4  # along a line, along each side of a plane, li
 
 
 def figure(
-    size: tuple[float, float] = SIZE, fitted: bool = False
+    size: tuple[float, float] = FIGURE_SIZE, fitted: bool = False
 ) -> Callable[[Callable[..., str | None]], Callable[..., str | None]]:
     """Make a function that draws on axes, its first argument, one that gives SVG.
 
@@ -68,7 +68,7 @@ def figure(
             from matplotlib import rc_context
             from matplotlib.figure import Figure
 
-            with rc_context(STYLE):
+            with rc_context(FIGURE_STYLE):
                 whole = Figure(figsize=size, layout="constrained" if fitted else None)
                 if not fitted:
                     left, right = LEFT / size[0], 1.0 - RIGHT / size[0]
@@ -308,7 +308,7 @@ def _named(axes: Any, names: list[Any]) -> None:
     """Names of columns at the left, one for each line, and room for them."""
     axes.set_yticks(range(len(names)), [plain(name, 24) for name in names])
     axes.tick_params(axis="y", length=0)
-    axes.figure.set_size_inches(SIZE[0], 1.0 + 0.22 * max(len(names), 6))
+    axes.figure.set_size_inches(FIGURE_SIZE[0], 1.0 + 0.22 * max(len(names), 6))
 
 
 @figure(fitted=True)

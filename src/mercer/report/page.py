@@ -11,7 +11,7 @@ from typing import Any
 from mercer.persistence.container import write_whole
 from mercer.report import figures
 
-STYLE = """
+PAGE_STYLE = """
 :root { color-scheme: light dark; --ink: #22303c; --quiet: #9aa4ae; --ours: #1f5fa8;
   --other: #d9702b; --third: #2a8c6a; --paper: #ffffff; --panel: #f4f6f8; }
 @media (prefers-color-scheme: dark) { :root { --ink: #e4e9ee; --quiet: #7d8893; --ours: #6fb0f5;
@@ -87,7 +87,7 @@ def page(model: Any, record: Any) -> str:
     return (
         "<!doctype html>\n<html lang='en'>\n<head>\n<meta charset='utf-8'>\n"
         "<meta name='viewport' content='width=device-width, initial-scale=1'>\n"
-        f"<title>{escape(title)}</title>\n<style>{STYLE}</style>\n</head>\n<body>\n{body}\n"
+        f"<title>{escape(title)}</title>\n<style>{PAGE_STYLE}</style>\n</head>\n<body>\n{body}\n"
         f"<p class='quiet'>Made by mercer {escape(record.version)}.</p>\n</body>\n</html>\n"
     )
 

@@ -19,8 +19,8 @@ from typing import Any, TypeVar
 
 from threadpoolctl import ThreadpoolController
 
-T = TypeVar("T")
-S = TypeVar("S")
+Item = TypeVar("Item")
+Result = TypeVar("Result")
 Work = Callable[[Any], None]
 Span = tuple[int, int]  # start and stop
 THREADS_OF = attrgetter("num_threads")  # of a BLAS library
@@ -192,7 +192,7 @@ def run(work: Work, items: Iterable[Any], threads: int) -> None:
         raise queue.error
 
 
-def side_by_side(work: Callable[[T], S], items: Sequence[T]) -> list[S]:
+def side_by_side(work: Callable[[Item], Result], items: Sequence[Item]) -> list[Result]:
     """What `work` makes of each item: a thread for each, with BLAS in one; as it is for one item.
 
     >>> side_by_side(abs, [-1, 2])
@@ -200,7 +200,7 @@ def side_by_side(work: Callable[[T], S], items: Sequence[T]) -> list[S]:
     """
     if len(items) < 2:
         return [work(item) for item in items]
-    results: dict[int, S] = {}
+    results: dict[int, Result] = {}
 
     def place(i: int) -> None:
         results[i] = work(items[i])

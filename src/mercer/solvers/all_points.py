@@ -35,41 +35,23 @@ Multiply = Callable[[Array], Array]
 
 @dataclass(frozen=True)
 class Tuning:
-    """Numbers of Newton's method on all points.
+    """Numbers of Newton's method on all points."""
 
-    Parameters
-    ----------
-    stored : int
-        Points up to which K is stored in float64: 32 MB, and no precision to think about.
-    stored_share : float
-        Of the memory budget that a K stored in float32 may take.
-    factored : int
-        Points up to which the Hessian is factored where conjugate gradients take long.
-    inner_steps : int
-        Of conjugate gradients for one direction, at most.
-    tried_steps : int
-        The same where a factor would do: n³/3 operations are about n/6 products with K, and each
-        step needs a few directions.
-    stalls : int
-        Steps in a row that may gain nothing before precision is raised or it ends.
-    filling : float
-        Of a time limit that storing K may take; the rest of it is for products and the gap.
-    probed : int
-        Parts in which it is stored then; the first tells how long a product takes.
-    forcing : float
-        The largest residual, relative to the gradient, at which a direction is good enough; near
-        the end √gap makes it smaller, which gives superlinear convergence (Eisenstat and Walker).
-    """
-
-    stored: int = 2000
-    stored_share: float = 1.0
-    factored: int = 2000
-    inner_steps: int = 500
-    tried_steps: int = 40
-    stalls: int = 3
-    filling: float = 0.3
-    probed: int = 64
-    forcing: float = 0.3
+    stored: int = 2000  # points up to which K is stored in float64: 32 MB, and no precision to
+    # think about
+    stored_share: float = 1.0  # of the memory budget that a K stored in float32 may take
+    factored: int = 2000  # points up to which the Hessian is factored where conjugate gradients
+    # take long
+    inner_steps: int = 500  # of conjugate gradients for one direction, at most
+    tried_steps: int = 40  # the same where a factor would do: n³/3 operations are about n/6
+    # products with K, and each step needs a few directions
+    stalls: int = 3  # steps in a row that may gain nothing before precision is raised or it ends
+    filling: float = 0.3  # of a time limit that storing K may take; the rest of it is for products
+    # and the gap
+    probed: int = 64  # parts in which it is stored then; the first tells how long a product takes
+    forcing: float = 0.3  # the largest residual, relative to the gradient, at which a direction is
+    # good enough; near the end √gap makes it smaller, which gives superlinear convergence
+    # (Eisenstat and Walker)
 
 
 def stored_as(gram: Gram, tuning: Tuning = Tuning()) -> str:

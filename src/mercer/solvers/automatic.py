@@ -35,33 +35,20 @@ __all__ = [
 
 @dataclass(frozen=True)
 class Tuning:
-    """Numbers of the choice.
+    """Numbers of the choice."""
 
-    Parameters
-    ----------
-    small : int
-        Rows up to which a factorisation is quickest, and nothing is measured: 0.3 s. Twice as many
-        are factored where the factor stays (`Direct`), for deviations and leave-one-out.
-    rounding : float
-        Prefer a direct solver, right to rounding, up to so many times the time of the fastest
-        iterative one.
-    patience : float
-        Seconds of an exact solution beyond which centres are taken.
-    share : float
-        Of the free memory that a solution may take.
-    in_time : float
-        Of a time limit in which a solution on centres is foreseen to end.
-    """
-
-    small: int = 3000
-    rounding: float = 1.5
-    patience: float = 900.0
-    share: float = 0.6
-    in_time: float = 0.5
+    small: int = 3000  # rows up to which a factorisation is quickest, and nothing is measured: 0.3
+    # s. Twice as many are factored where the factor stays (`Direct`), for deviations and
+    # leave-one-out
+    rounding: float = 1.5  # prefer a direct solver, right to rounding, up to so many times the time
+    # of the fastest iterative one
+    patience: float = 900.0  # seconds of an exact solution beyond which centres are taken
+    share: float = 0.6  # of the free memory that a solution may take
+    in_time: float = 0.5  # of a time limit in which a solution on centres is foreseen to end
+    fewest_centres: int = 50  # that are taken whatever the memory and the time
 
 
 TUNING = Tuning()
-FEWEST_CENTRES = 50  # that are taken whatever the memory and the time
 
 
 @dataclass(frozen=True)
@@ -217,7 +204,7 @@ def _within(seconds: float, count: int, posed: Posed) -> Candidate:
     The time grows like their number at least, so that what is foreseen for some tells how many to
     try.
     """
-    candidate, fewest = foreseen.on_centres(posed, count), min(count, FEWEST_CENTRES)
+    candidate, fewest = foreseen.on_centres(posed, count), min(count, TUNING.fewest_centres)
     while candidate.seconds > seconds and count > fewest:
         count = max(fewest, int(count * max(0.5, 0.9 * seconds / candidate.seconds)))
         candidate = foreseen.on_centres(posed, count)
@@ -336,7 +323,8 @@ def fitting_centres(
     (1000, True)
     """
     count, limit = min(rows, most or default_centres(rows)), memory_limit(memory)
-    while count > FEWEST_CENTRES and memory_needed(rows, count, outputs, dtype, loss=loss) > limit:
+    least = TUNING.fewest_centres
+    while count > least and memory_needed(rows, count, outputs, dtype, loss=loss) > limit:
         count = int(0.9 * count)
     return count
 

@@ -23,7 +23,7 @@ from mercer.solvers.problem import Problem, Solver, require_plain_intercept
 from mercer.solvers.solution import Solution, Status
 from mercer.solvers.spectral import SpectralPath
 
-STEPS = 60  # decades of λ up and down in which a root is sought
+DECADES = 60  # decades of λ up and down in which a root is sought
 GOAL = 1e-5  # relative gap; float32 coefficients of a constraint leave about 1e-6
 
 
@@ -129,11 +129,11 @@ def _multiplier_of_ball(curve: Curve, radius: float) -> float:
         return -_log(curve.norm(ridge) / radius)
 
     high = low = curve.start
-    for _ in range(STEPS):
+    for _ in range(DECADES):
         if excess(high) >= 0:
             break
         high *= 10.0
-    for _ in range(STEPS if curve.has_limit else 10):
+    for _ in range(DECADES if curve.has_limit else 10):
         if excess(low) < 0:
             return _root(excess, low, high, curve.accuracy)
         low *= 0.1

@@ -15,7 +15,7 @@ from mercer.operators import Gram
 from mercer.solvers.problem import Problem, Solver
 from mercer.solvers.solution import Solution, Status
 
-SAMPLE = 100  # points on which a kernel without a theorem is tried
+TRIED_POINTS = 100  # points on which a kernel without a theorem is tried
 
 
 def witness_of(gram: Gram) -> np.ndarray | None:
@@ -37,7 +37,7 @@ def witness_of(gram: Gram) -> np.ndarray | None:
     if laws.positive_definite(gram.kernel, getattr(gram.x, "width", None)).yes:
         return None
     n = gram.shape[0]
-    rows = np.unique(np.linspace(0, n - 1, min(n, SAMPLE)).astype(int))
+    rows = np.unique(np.linspace(0, n - 1, min(n, TRIED_POINTS)).astype(int))
     matrix = as_numpy(Gram(gram.kernel, gram.x.take(rows)).dense()).astype(np.float64)
     values, vectors = linalg.eigen(matrix)
     if not linalg.is_negative(values, matrix, precision(gram.dtype)):

@@ -27,7 +27,7 @@ from mercer.solvers.schedules import Average, Schedule, check_first_step
 from mercer.solvers.solution import Solution, Status, plain_intercept
 
 REFRESH = 32  # steps, after which values are computed from coefficients again: rounding adds up
-SLACK = 1.0 + 1e-9  # for the rounding of a tolerance times a norm
+NORM_SLACK = 1.0 + 1e-9  # for the rounding of a tolerance times a norm
 
 
 @dataclass(frozen=True, eq=False)
@@ -283,7 +283,7 @@ class KernelGradientDescent(Iterative):
             advice = "" if met else "This is the last iterate until then."
         elif within:
             reason = "the gradient is within the tolerance"
-            met = norm <= SLACK * self.tolerance * state.scale
+            met = norm <= NORM_SLACK * self.tolerance * state.scale
             advice = "" if met else "Rounding hides the rest: use float64."
         elif limited:
             reason = "that was the limit"

@@ -24,37 +24,24 @@ from mercer.solvers.solution import Solution, Status
 
 @dataclass(frozen=True)
 class Tuning:
-    """Numbers of the factorisation.
+    """Numbers of the factorisation."""
 
-    Parameters
-    ----------
-    mixed_size : int
-        Points from which a float32 factor with refinement is faster than a float64 one.
-    kept : int
-        Bytes of a factor that stays with the solution: 6,000 rows, which two cores factor in 0.8 s.
-    kept_share : float
-        Of the memory budget that it may take. As that is a share of what is free, fewer factors
-        stay the more there are: those of a hundred models of 5,000 rows do not fill the memory.
-    refinements : int
-        Steps of conjugate gradients that refine it, at most; three or four are usual.
-    refined : float
-        The residual that they must reach: that of a factor in float64.
-    primal_refinements : int
-        Corrections of a solution in features, whose difference loses digits.
-    shifts : tuple of float
-        What is added to the ridge where rounding hides it, in units of rounding of tr K.
-    unsolved : pairs of precision and residual
-        Residuals beyond which nothing was solved.
-    """
-
-    mixed_size: int = 2000
-    kept: int = 8 * 6000**2
-    kept_share: float = 1 / 16
-    refinements: int = 12
-    refined: float = 1e-12
-    primal_refinements: int = 4
-    shifts: tuple[float, ...] = (1.0, 100.0)
-    unsolved: tuple[tuple[str, float], ...] = (("float32", 1e-2), ("float64", 1e-6))
+    mixed_size: int = 2000  # points from which a float32 factor with refinement is faster than a
+    # float64 one
+    kept: int = 8 * 6000**2  # bytes of a factor that stays with the solution: 6,000 rows, which two
+    # cores factor in 0.8 s
+    kept_share: float = 1 / 16  # of the memory budget that it may take. As that is a share of what
+    # is free, fewer factors stay the more there are: those of a hundred models of 5,000 rows do not
+    # fill the memory
+    refinements: int = 12  # steps of conjugate gradients that refine it, at most; three or four are
+    # usual
+    refined: float = 1e-12  # the residual that they must reach: that of a factor in float64
+    primal_refinements: int = 4  # corrections of a solution in features, whose difference loses
+    # digits
+    shifts: tuple[float, ...] = (1.0, 100.0)  # what is added to the ridge where rounding hides it,
+    # in units of rounding of tr K
+    unsolved: tuple[tuple[str, float], ...] = (("float32", 1e-2), ("float64", 1e-6))  # residuals
+    # beyond which nothing was solved
 
 
 @dataclass(frozen=True)

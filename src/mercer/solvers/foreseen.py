@@ -32,7 +32,7 @@ from mercer.losses import (
     SquaredHinge,
 )
 from mercer.operators import Gram
-from mercer.operators.around import STORED_SHARE, STORED_WIDTH
+from mercer.operators.around import TUNING as STORING
 from mercer.points import PointSet
 from mercer.runtime.budget import memory_budget
 from mercer.runtime.machine import column_memory, stores_faster, value_cost
@@ -66,91 +66,40 @@ PER_LOSS = tuple[tuple[type[Loss], float], ...]
 
 @dataclass(frozen=True)
 class Tuning:
-    """Numbers of what is foreseen.
+    """Numbers of what is foreseen."""
 
-    Parameters
-    ----------
-    iterations : int
-        Of conjugate gradients, where nothing is known of the spectrum.
-    spectrum : int
-        Rows whose eigenvalues tell what is known.
-    rank_rows : int
-        Rows whose rank tells how many centres suffice, where more were asked for: 3 ms.
-    checks, start, begin : float
-        Products beside the iterations, and seconds beside all that; those of other losses.
-    slow : float
-        Seconds beyond which the values between some rows are not computed to know more.
-    block_passes : int
-        Over the rows in blocks, after which predictions are good where no system is solved yet.
-    newton_steps : int
-        For another loss than the square, on centres.
-    smooth_passes, passes_with_kinks, class_passes : float
-        Over the rows on centres for another loss; times those of a multinomial loss.
-    drawing : float
-        Times the multiply-adds of pivots in a pool of rows, from which centres are drawn.
-    row : float
-        Seconds of a pass for each row, beside kernel values.
-    launches : float
-        Times those of a factorisation that a solution on centres has: the choice of centres,
-        leverages, the sampled Hessian, the systems.
-    exact_passes : float
-        Over the rows in float64, each as many times as long as float64 takes.
-    ridge : float
-        What is added to the diagonal of K where it is not known: the default of estimators.
-    newton_products : pairs of loss and number
-        Products with K that Newton's method on all points takes, for each step of conjugate
-        gradients to a residual of about a third.
-    other_products : float
-        The same for a loss that is not named.
-    exact_products : int
-        Of them in float64, where K is stored in float32.
-    factored : int
-        Products from which systems of few points are factored, and times that they are.
-    writing : float
-        Seconds of each byte of a K that is stored, beside its values: the system clears pages.
-    step : float
-        Seconds of a product beside that with K, and of a step in two coefficients: those of a
-        working set of 1,024 are brought up to date.
-    rounded : float
-        Times as many iterations, at most, where rounding of K in float32 is as large as the ridge.
-    rounds : pairs of loss and number
-        Passes of working sets over all points, at a gap of 1e-6 with 4,000 points of a kernel with
-        many eigenvalues.
-    many : int
-        Points beyond which they are no more.
-    fewest_rounds : pairs of loss and number
-        Of a kernel with few of them.
-    steps : pairs of loss and number
-        Steps in two coefficients for each point, at a gap of 1e-6 with a ridge of 1/30.
-    adding : float
-        Seconds of each byte of a stored row that is added.
-    splitting_steps : int
-        Of operator splitting, each two products with the eigenvectors.
-    eigen : float
-        Times n³ multiply-adds that they take.
-    interior_steps : int
-        Of an interior-point method in features, or Newton's.
-    two_sides : pairs of precision and factor
-        The time of a kernel value that is used on both sides, over one in a product.
-    """
+    iterations: int = 60  # of conjugate gradients, where nothing is known of the spectrum
+    spectrum: int = 512  # rows whose eigenvalues tell what is known
+    rank_rows: int = 512  # rows whose rank tells how many centres suffice, where more were asked
+    # for: 3 ms
 
-    iterations: int = 60
-    spectrum: int = 512
-    rank_rows: int = 512
+    # Products beside the iterations, and seconds beside all that; those of other losses.
     checks: int = 6
     start: float = 0.1
     begin: float = 0.02
-    slow: float = 0.1
-    block_passes: int = 3
-    newton_steps: int = 8
+
+    slow: float = 0.1  # seconds beyond which the values between some rows are not computed
+    block_passes: int = 3  # over the rows in blocks, after which predictions are good where no
+    # system is solved yet
+    newton_steps: int = 8  # for another loss than the square, on centres
+
+    # Over the rows on centres for another loss; times those of a multinomial loss.
     smooth_passes: float = 25.0
     passes_with_kinks: float = 180.0
     class_passes: float = 2.0
-    drawing: float = 0.6
-    row: float = 1.5e-7
-    launches: float = 5.0
-    exact_passes: float = 2.0
-    ridge: float = 1 / 30
+
+    drawing: float = 0.6  # times the multiply-adds of pivots in a pool of rows, from which centres
+    # are drawn
+    row: float = 1.5e-7  # seconds of a pass for each row, beside kernel values
+    launches: float = 5.0  # times those of a factorisation that a solution on centres has: the
+    # choice of centres, leverages, the sampled Hessian, the systems
+    exact_passes: float = 2.0  # over the rows in float64, each as much slower as float64 is
+    ridge: float = (
+        1 / 30
+    )  # what is added to the diagonal of K where it is not known, as in estimators
+
+    # Products with K that Newton's method on all points takes, for each step of conjugate gradients
+    # to a residual of about a third.
     newton_products: PER_LOSS = (
         (Logistic, 3.0),
         (Multinomial, 5.0),
@@ -158,26 +107,39 @@ class Tuning:
         (Poisson, 8.0),
         (SquaredHinge, 10.0),
     )
-    other_products: float = 6.0
-    exact_products: int = 5
-    factored: tuple[int, int] = (400, 8)
-    writing: float = 1.2e-10
-    step: float = 0.8e-6
-    rounded: float = 5.0
+
+    other_products: float = 6.0  # the same for a loss that is not named
+    exact_products: int = 5  # of them in float64, where K is stored in float32
+    factored: tuple[int, int] = (400, 8)  # products from which systems of few points are factored,
+    # and times that they are
+    writing: float = 1.2e-10  # seconds of each byte of a K that is stored, beside its values: the
+    # system clears pages
+    step: float = 0.8e-6  # seconds of a product beside that with K, and of a step in two
+    # coefficients: those of a working set of 1,024 are brought up to date
+    rounded: float = 5.0  # times as many iterations, at most, where rounding of K in float32 is as
+    # large as the ridge
+
+    # Passes of working sets over all points, at a gap of 1e-6 with 4,000 points of a kernel with
+    # many eigenvalues.
     rounds: PER_LOSS = (
         (Hinge, 8.0),
         (Absolute, 40.0),
         (EpsilonInsensitive, 35.0),
         (Quantile, 12.0),
     )
-    many: int = 8000
-    fewest_rounds: PER_LOSS = ((Hinge, 1.5),)
+
+    many: int = 8000  # points beyond which they are no more
+    fewest_rounds: PER_LOSS = ((Hinge, 1.5),)  # of a kernel with few of them
+
+    # Steps in two coefficients for each point, at a gap of 1e-6 with a ridge of 1/30.
     steps: PER_LOSS = ((Hinge, 4.0), (Absolute, 50.0), (EpsilonInsensitive, 35.0), (Quantile, 12.0))
-    adding: float = 5e-11
-    splitting_steps: int = 300
-    eigen: float = 13.0
-    interior_steps: int = 20
-    two_sides: tuple[tuple[str, float], ...] = (("float64", 1.4), ("float32", 2.2))
+
+    adding: float = 5e-11  # seconds of each byte of a stored row that is added
+    splitting_steps: int = 300  # of operator splitting, each two products with the eigenvectors
+    eigen: float = 13.0  # times n³ multiply-adds that they take
+    interior_steps: int = 20  # of an interior-point method in features, or Newton's
+    two_sides: tuple[tuple[str, float], ...] = (("float64", 1.4), ("float32", 2.2))  # the time of a
+    # kernel value that is used on both sides, over one in a product
 
 
 TUNING = Tuning()
@@ -518,8 +480,8 @@ def _passes(posed: Posed, count: int, passes: float) -> tuple[float, float]:
     machine, numbers, size = points.machine, float(n) * count, points.dtype.itemsize
     value = dict(TUNING.two_sides)[str(points.dtype)] * rates.value_seconds
     value, stored, width = value * (1 + 0.15 * (outputs - 1)), 0.0, rates.width
-    wide = machine.uses_numpy and width >= STORED_WIDTH  # `cross_gram` stores these
-    if wide and size * numbers <= STORED_SHARE * memory_budget(None):
+    wide = machine.uses_numpy and width >= STORING.stored_width  # `cross_gram` stores these
+    if wide and size * numbers <= STORING.stored_share * memory_budget(None):
         value = min(value, 2.0 * stored_seconds(str(points.dtype), outputs))
         stored, width = size * numbers, 0
     slow = TUNING.exact_passes * (machine.float64_factor - 1.0) if size == 4 else 0.0

@@ -31,22 +31,13 @@ from mercer.solvers.solution import Solution, Status, plain_intercept
 
 @dataclass(frozen=True)
 class Tuning:
-    """Numbers of Newton's method, and of both kinds of steps.
+    """Numbers of Newton's method, and of both kinds of steps."""
 
-    Parameters
-    ----------
-    rough : float
-        The gap to which easier problems are solved on the way to a hard one.
-    narrowing : float
-        Of the width of a smoothed kink from one stage to the next: with a quarter a stage takes
-        two or three Newton steps.
-    stage_share : float
-        Of the gap of the problem with kinks, to which a smoothed one is solved.
-    """
-
-    rough: float = 1e-2
-    narrowing: float = 0.25
-    stage_share: float = 0.2
+    rough: float = 1e-2  # the gap to which easier problems are solved on the way to a hard one
+    narrowing: float = 0.25  # of the width of a smoothed kink from one stage to the next: with a
+    # quarter a stage takes two or three Newton steps
+    stage_share: float = 0.2  # of the gap of the problem with kinks, to which a smoothed one is
+    # solved
     all_points: all_points.Tuning = all_points.Tuning()  # noqa: RUF009 (frozen)
     centres: on_centres.Tuning = on_centres.Tuning()  # noqa: RUF009 (frozen)
 

@@ -45,51 +45,31 @@ from mercer.solvers.solution import Solution
 
 @dataclass(frozen=True)
 class Tuning:
-    """Numbers of Newton's method on centres.
+    """Numbers of Newton's method on centres."""
 
-    Parameters
-    ----------
-    jitter : float
-        Units in the last place of the points, times the mean of the diagonal, that are added to
-        K_MM. Without it coefficients of centres that nearly coincide grow until rounding them
-        costs more than they gain, and L⁻¹ lifts the rounding of float32 by 1/√jitter. At 100 units
-        the objective of 5,000 centres of household power changes by less than 1e-4 of it for any
-        λ from 1e-10 to 1e-5.
-    sufficient : float
-        Share of the promised decrease that a step must give (Armijo's constant).
-    halvings : int
-        Of a step that does not give it.
-    beyond : float
-        Of the slope at its beginning, up to which the objective may rise again at the end of a
-        step: beyond it the least value on the way is worth a pass.
-    stalled : float
-        Of the last gap: a linear system whose correction leaves more gains nothing.
-    noise_rows : int, int, float
-        Rows on which the rounding of products is measured: an eighth of all, at least and at most
-        so many, and this share of all rows. A linear system is not solved to less than what that
-        leaves.
-    floor : float
-        Of the smoothness of the loss, added to the curvature in b, where every loss may be
-        straight.
-    inner_share : float
-        The largest share of its gap that a Newton step of another loss than the square leaves;
-        it falls like the root of the gap.
-    near : float
-        Times the goal: a larger estimated gap is not worth the pass that certifies it.
-    few : int
-        Values that are stored in the precision of the points, where they are worth storing.
-    """
-
-    jitter: float = 100.0
-    sufficient: float = 1e-4
-    halvings: int = 30
-    beyond: float = 0.5
-    stalled: float = 0.5
-    noise_rows: tuple[int, int, float] = (512, 4096, 0.01)
-    floor: float = 1e-9
-    inner_share: float = 0.1
-    near: float = 10.0
-    few: int = 1 << 20
+    jitter: float = 100.0  # units in the last place of the points, times the mean of the diagonal,
+    # that are added to K_MM. Without it coefficients of centres that nearly coincide grow until
+    # rounding them costs more than they gain, and L⁻¹ lifts the rounding of float32 by 1/√jitter.
+    # At 100 units the objective of 5,000 centres of household power changes by less than 1e-4 of it
+    # for any λ from 1e-10 to 1e-5
+    sufficient: float = 1e-4  # share of the promised decrease that a step must give (Armijo's
+    # constant)
+    halvings: int = 30  # of a step that does not give it
+    beyond: float = 0.5  # of the slope at its beginning, up to which the objective may rise again
+    # at the end of a step: beyond it the least value on the way is worth a pass
+    stalled: float = 0.5  # of the last gap: a linear system whose correction leaves more gains
+    # nothing
+    noise_rows: tuple[int, int, float] = (512, 4096, 0.01)  # rows on which the rounding of products
+    # is measured: an eighth of all, at least and at most so many, and this share of all rows. A
+    # linear system is not solved to less than what that leaves
+    floor: float = 1e-9  # of the smoothness of the loss, added to the curvature in b, where every
+    # loss may be straight
+    inner_share: float = 0.1  # the largest share of its gap that a Newton step of another loss than
+    # the square leaves; it falls like the root of the gap
+    near: float = 10.0  # times the goal: a larger estimated gap is not worth the pass that
+    # certifies it
+    few: int = 1 << 20  # values that are stored in the precision of the points, where they are
+    # worth storing
 
 
 class Basis:

@@ -48,39 +48,26 @@ UNATTAINED = (Logistic, Multinomial, Poisson)  # whose infimum may lie at infini
 
 @dataclass(frozen=True)
 class Tuning:
-    """Numbers of the certificates.
+    """Numbers of the certificates."""
 
-    Parameters
-    ----------
-    unit, growth : float
-        The error of (Kv)_i in float64 is taken for (unit + growth·√n)·√k_ii √(Σ_j k_jj v_j²):
-        rounding errors of values and sums are independent, and add up like their squares. Against
-        64 binary digits the factor was at most 3 for n = 50 and 6 for n = 4,000 units in the last
-        place (Gaussian, Matérn, linear, polynomial of degree 4; columns of size 1 to 1,000).
-    zero_sum : float
-        How far from 0 a sum Σ p_i u_i may be, relative to the sizes that were added.
-    doublings : int
-        Of a bracket of a root: more than there are exponents.
-    centring_steps : int
-        Newton steps for the constants of several classes; ten are usual.
-    negligible : float
-        Objectives below this share of the risk of f = 0 are rounding: a relative gap is taken
-        relative to no less.
-    rows : int
-        Rows of losses and conjugates that are computed together on the host.
-    sampled_rows, narrow, fewest_rows : int
-        On a card a ridge residual is computed on so many rows, on fewer where points have more
-        than so many coordinates, but at least on the last number: its standard error is one or two
-        hundredths of it.
-    """
-
+    # The error of (Kv)_i in float64 is taken for (unit + growth·√n)·√k_ii √(Σ_j k_jj v_j²):
+    # rounding errors of values and sums are independent, and add up like their squares. Against 64
+    # binary digits the factor was at most 3 for n = 50 and 6 for n = 4,000 units in the last place
+    # (Gaussian, Matérn, linear, polynomial of degree 4; columns of size 1 to 1,000).
     unit: float = 8.0 * EPS
     growth: float = EPS / 8.0
-    zero_sum: float = 1e-12
-    doublings: int = 1100
-    centring_steps: int = 100
-    negligible: float = 64.0 * EPS
-    rows: int = 1 << 18
+
+    zero_sum: float = 1e-12  # how far from 0 a sum Σ p_i u_i may be, relative to the sizes that
+    # were added
+    doublings: int = 1100  # of a bracket of a root: more than there are exponents
+    centring_steps: int = 100  # Newton steps for the constants of several classes; ten are usual
+    negligible: float = 64.0 * EPS  # objectives below this share of the risk of f = 0 are rounding:
+    # a relative gap is taken relative to no less
+    rows: int = 1 << 18  # rows of losses and conjugates that are computed together on the host
+
+    # On a card a ridge residual is computed on so many rows, on fewer where points have more than
+    # so many coordinates, but at least on the last number: its standard error is one or two
+    # hundredths of it.
     sampled_rows: int = 20_000
     narrow: int = 100
     fewest_rows: int = 2048

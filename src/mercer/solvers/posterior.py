@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -32,9 +33,17 @@ from mercer.runtime.threads import spans
 from mercer.solvers.on_centres import Basis
 from mercer.solvers.problem import Problem, has_few_features, require_square_loss
 
-BATCH_ROWS = 2048  # rows of features that are treated together
-BATCH_NUMBERS = 3_000_000  # of K(X, x) at a time: memory below 32 MB is used again by the next ones
-FEWEST_ROWS = 256  # new points for which a triangular solve runs at the speed of matrix products
+
+@dataclass(frozen=True)
+class Tuning:
+    """Sizes of the batches of points whose posterior is computed."""
+
+    batch_rows: int = 2048  # rows of features that are treated together
+    batch_numbers: int = 3_000_000  # of K(X, x) at a time: memory below 32 MB is used again
+    fewest_rows: int = 256  # new points for which a triangular solve is as fast as matrix products
+
+
+TUNING = Tuning()
 
 
 def posterior(problem: Problem, factor: linalg.Factor | None = None) -> Posterior:
@@ -161,7 +170,7 @@ class Posterior:
 
     def _parts(self, x: Any) -> Iterator[Any]:
         """New points, some after the other, so that K(X, x) takes little memory."""
-        rows = max(BATCH_NUMBERS // self.problem.operator.shape[1], FEWEST_ROWS)
+        rows = max(TUNING.batch_numbers // self.problem.operator.shape[1], TUNING.fewest_rows)
         for start, stop in spans(len(x), rows) or [(0, 0)]:
             yield x.slice(start, stop) if hasattr(x, "slice") else x[start:stop]
 
@@ -321,7 +330,7 @@ class OnFeatures(Posterior):
         operator = self.problem.operator
         parts = operator.parts() if isinstance(operator, BlockedGram) else [(0, operator)]
         for first, gram in parts:
-            for start, stop in spans(gram.shape[0], BATCH_ROWS):
+            for start, stop in spans(gram.shape[0], TUNING.batch_rows):
                 yield slice(first + start, first + stop), self._features(gram[start:stop])
 
     def _spread(self, x: Any, full: bool) -> Array:

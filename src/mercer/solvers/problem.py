@@ -398,7 +398,7 @@ class Problem:
             yield replace(self, targets=y[:, k], regularization=ridge)
 
 
-SHOWN = 3e-3  # of the size of targets: the tolerance of solvers leaves about as much
+NOTICED = 3e-3  # of the size of targets: the tolerance of solvers leaves about as much
 
 
 def loses_digits(sizes: np.ndarray, coefficients: np.ndarray, unit: float) -> bool:
@@ -417,7 +417,7 @@ def loses_digits(sizes: np.ndarray, coefficients: np.ndarray, unit: float) -> bo
     columns = np.asarray(coefficients, np.float64).reshape(len(coefficients), -1)
     sizes = np.asarray(sizes, np.float64)
     terms = np.sqrt((sizes[:, None] * columns**2).sum(axis=0)).max() * np.sqrt(sizes.max())
-    return bool(2.0**-24 * terms > SHOWN * unit)
+    return bool(2.0**-24 * terms > NOTICED * unit)
 
 
 class Solver(Protocol):

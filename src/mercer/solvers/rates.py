@@ -21,10 +21,19 @@ from mercer.runtime.threads import thread_count
 
 __all__ = ["Rates", "product_rate", "stored_seconds"]
 
-STORED_BYTES = 64 << 20  # of a matrix that no cache holds
-STORED_WIDTH = 1 << 14  # of its rows, which are as long as those of a large K
-FEW = 64  # rows that tell the time of a slow kernel
-LONG = 0.05  # seconds of a product that is not timed
+
+@dataclass(frozen=True)
+class Tuning:
+    """Sizes of the products that are timed."""
+
+    stored_bytes: int = 64 << 20  # of a matrix that no cache holds
+    stored_width: int = 1 << 14  # of its rows, which are as long as those of a large K
+    few: int = 64  # rows that tell the time of a slow kernel
+    long: float = 0.05  # seconds of a product that is not timed
+
+
+TUNING = Tuning()
+
 
 _KNOWN: dict[Any, float] = {}
 
@@ -76,9 +85,9 @@ def _value_seconds(kernel: Any, points: PointSet) -> float:
 
     Of a kernel that is slow, as one of Python functions is, few rows tell.
     """
-    some = points.slice(0, min(FEW, len(points)))
+    some = points.slice(0, min(TUNING.few, len(points)))
     slow = points.home == "host" and kernel.expression() is None
-    if slow and (seconds := _seconds_of(kernel, some)) * len(points) ** 2 > LONG:
+    if slow and (seconds := _seconds_of(kernel, some)) * len(points) ** 2 > TUNING.long:
         return seconds
     return _seconds_of(kernel, points)
 
@@ -129,9 +138,9 @@ def stored_seconds(dtype: str, columns: int) -> float:
     """
 
     def measure() -> float:
-        rows = STORED_BYTES // (STORED_WIDTH * np.dtype(dtype).itemsize)
-        matrix = np.ones((rows, STORED_WIDTH), dtype)
-        values = np.ones((STORED_WIDTH, columns) if columns > 1 else STORED_WIDTH, dtype)
+        width = TUNING.stored_width
+        matrix = np.ones((TUNING.stored_bytes // (width * np.dtype(dtype).itemsize), width), dtype)
+        values = np.ones((width, columns) if columns > 1 else width, dtype)
         return min(_timed(lambda: matrix @ values) for _ in range(3)) / matrix.size
 
     return _once((dtype, columns, thread_count(), "stored"), measure)

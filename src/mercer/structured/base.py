@@ -17,7 +17,7 @@ from mercer.kernels.facts import Facts
 from mercer.points import PointSet, as_objects, is_frame, is_point_set
 from mercer.points.kinds import HostPoints
 
-T = TypeVar("T")
+Made = TypeVar("Made")
 
 
 class Cache:
@@ -27,7 +27,7 @@ class Cache:
         self.lock = threading.RLock()
         self.made: dict[Any, Any] = {}
 
-    def get(self, key: Any, make: Callable[[], T]) -> T:
+    def get(self, key: Any, make: Callable[[], Made]) -> Made:
         with self.lock:
             if key not in self.made:
                 self.made[key] = make()
@@ -151,7 +151,7 @@ class StructuredPoints(HostPoints):
         chosen = np.arange(len(starts) - 1)
         return replace(self, chosen=chosen, starts=starts, cache=Cache(), **arrays)
 
-    def prepared(self, key: Any, make: Callable[[Self], T]) -> T:
+    def prepared(self, key: Any, make: Callable[[Self], Made]) -> Made:
         """`make` of all objects of the arrays, computed once."""
         return self.cache.get(key, lambda: make(replace(self, chosen=np.arange(self.total))))
 

@@ -24,7 +24,7 @@ from mercer.structured.sets import check_inner
 
 CELLS, ANGLES = 4, 8  # of a descriptor: 4 × 4 cells of 8 orientations, as in SIFT
 CLIPPED = 0.2  # what an entry of a descriptor may be at most, so that no edge outweighs all others
-SAMPLE = 50_000  # descriptors from which the words are learned
+SAMPLED_DESCRIPTORS = 50_000  # descriptors from which the words are learned
 
 
 @dataclass(frozen=True, eq=False)
@@ -230,7 +230,7 @@ class VisualWords(StructuredKernel):
                 f"smaller patch than {self.patch} pixels, or a smaller stride."
             )
         random = np.random.RandomState(self.random_state)
-        few = rows[random.permutation(len(rows))[:SAMPLE]]
+        few = rows[random.permutation(len(rows))[:SAMPLED_DESCRIPTORS]]
         means = MiniBatchKMeans(self.words, random_state=random, n_init=1, batch_size=4096).fit(few)
         return replace(self, codebook=means.cluster_centers_)
 

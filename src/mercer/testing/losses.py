@@ -21,11 +21,11 @@ import numpy as np
 import mercer.losses
 from mercer.losses import Loss, one_hot
 
-SIZE = 24  # targets, each with several predictions
+TARGETS = 24  # targets, each with several predictions
 CLASSES = 3
-SLACK = 64 * float(np.finfo(np.float64).eps)  # relative, for sums of a few rounded terms
+ROUNDING_SLACK = 64 * float(np.finfo(np.float64).eps)  # relative, for sums of a few rounded terms
 LARGE = 1e4  # predictions at which nothing may overflow
-STEPS = (1e-2, 1.0, 50.0)  # of the proximal map
+PROXIMAL_STEPS = (1e-2, 1.0, 50.0)  # of the proximal map
 
 LOSS_CONTRACTS: dict[str, Callable[[LossCase], None]] = {}
 
@@ -92,7 +92,7 @@ def slope_supports(case: LossCase) -> None:
     along = case.inner(case.slope, case.direction)
     for h in (1e-6, -1e-6, 1e-4, -1e-4, 1e-2, -1e-2, 1.0, -1.0):
         moved = case.loss.value(case.y, case.f + h * case.direction)
-        noise = case.value_noise + SLACK * np.abs(moved)
+        noise = case.value_noise + ROUNDING_SLACK * np.abs(moved)
         case.require(
             moved - case.value - h * along >= -noise,
             "the slope is no subgradient, between the difference quotients on both sides",
@@ -107,7 +107,7 @@ def convexity(case: LossCase) -> None:
         g = case.f + 3.0 * random.standard_normal(case.f.shape)
         end = case.loss.value(case.y, g)
         between = case.loss.value(case.y, (1 - t) * case.f + t * g)
-        noise = case.value_noise + SLACK * (np.abs(end) + case.size)
+        noise = case.value_noise + ROUNDING_SLACK * (np.abs(end) + case.size)
         chord = (1 - t) * case.value + t * end
         case.require(between <= chord + noise, "the value is not convex: it is above a chord")
 
@@ -140,11 +140,13 @@ def curvature_product(case: LossCase) -> None:
     product = case.loss.curvature_product(case.y, case.f, v)
     if case.loss.is_multiclass:
         expected, quadratic = np.einsum("nij,nj->ni", C, v), np.einsum("ni,nij,nj->n", v, C, v)
-        case.require(np.abs(C - np.swapaxes(C, 1, 2)) <= SLACK, "the curvature is not symmetric")
+        case.require(
+            np.abs(C - np.swapaxes(C, 1, 2)) <= ROUNDING_SLACK, "the curvature is not symmetric"
+        )
     else:
         expected, quadratic = C * v, C
-    case.require(quadratic >= -SLACK, "the curvature is negative")
-    near = np.abs(product - expected) <= SLACK * (1 + np.abs(expected))
+    case.require(quadratic >= -ROUNDING_SLACK, "the curvature is negative")
+    near = np.abs(product - expected) <= ROUNDING_SLACK * (1 + np.abs(expected))
     case.require(near, "curvature_product is not the product with the curvature")
 
 
@@ -161,7 +163,9 @@ def fenchel_young(case: LossCase) -> None:
     for f in (case.f, case.f[::-1], LARGE * np.sign(u), -LARGE * np.sign(u)):
         value, product = case.loss.value(case.y, f), case.inner(u, f)
         with np.errstate(invalid="ignore"):
-            noise = SLACK * (np.abs(value) + np.abs(finite) + (1 + case.lengths(f)) * case.size)
+            noise = ROUNDING_SLACK * (
+                np.abs(value) + np.abs(finite) + (1 + case.lengths(f)) * case.size
+            )
             holds = (conjugate == math.inf) | (value == math.inf)
             holds |= value + finite - product >= -noise
         case.require(holds, "value + conjugate < uf for some u, against the inequality of Fenchel")
@@ -174,7 +178,7 @@ def fenchel_equality(case: LossCase) -> None:
     case.require(np.isfinite(conjugate), "the conjugate is not finite at the slope")
     product = case.inner(case.slope, case.f)
     gap = np.abs(case.value + conjugate - product)
-    noise = case.value_noise + SLACK * (np.abs(conjugate) + np.abs(product))
+    noise = case.value_noise + ROUNDING_SLACK * (np.abs(conjugate) + np.abs(product))
     case.require(gap <= noise, "value + conjugate is not uf at the slope u")
 
 
@@ -183,7 +187,7 @@ def conjugate_domain(case: LossCase) -> None:
     """Slopes are inside the domain, and ℓ* = +∞ outside."""
     targets = case.rows() if case.loss.is_multiclass else case.y
     low, high = (np.broadcast_to(edge, case.f.shape) for edge in case.loss.domain(targets))
-    slack = SLACK * (1 + np.abs(case.slope))
+    slack = ROUNDING_SLACK * (1 + np.abs(case.slope))
     inside = (case.slope >= low - slack) & (case.slope <= high + slack)
     case.require(inside, "the slope is outside the domain of the conjugate")
     for edge, sign in ((low, -1), (high, 1)):
@@ -200,9 +204,9 @@ def conjugate_domain(case: LossCase) -> None:
 @contract
 def proximal_is_optimal(case: LossCase) -> None:
     """(f − z)/step is a subgradient at z, for z up to a few units in the last place."""
-    for step in STEPS:
+    for step in PROXIMAL_STEPS:
         z = case.loss.proximal(case.y, case.f, step)
-        noise = SLACK * (case.size + case.lengths(z))
+        noise = ROUNDING_SLACK * (case.size + case.lengths(z))
         if case.loss.is_multiclass:
             residual = z - case.f + step * case.loss.slope(case.y, z)
             holds = case.lengths(residual) <= (1 + step) * noise
@@ -217,11 +221,11 @@ def proximal_is_optimal(case: LossCase) -> None:
 @contract
 def proximal_of_many_steps(case: LossCase) -> None:
     """One step for each entry is what each step gives alone."""
-    steps = np.where(np.arange(len(case.f)) % 2, STEPS[0], STEPS[1])
+    steps = np.where(np.arange(len(case.f)) % 2, PROXIMAL_STEPS[0], PROXIMAL_STEPS[1])
     together = case.loss.proximal(case.y, case.f, steps)
-    alone = [case.loss.proximal(case.y, case.f, step) for step in STEPS[:2]]
-    expected = np.where(case.wide(steps) == STEPS[0], *alone)
-    near = np.abs(together - expected) <= SLACK * case.wide(case.size)
+    alone = [case.loss.proximal(case.y, case.f, step) for step in PROXIMAL_STEPS[:2]]
+    expected = np.where(case.wide(steps) == PROXIMAL_STEPS[0], *alone)
+    near = np.abs(together - expected) <= ROUNDING_SLACK * case.wide(case.size)
     case.require(near, "steps given as an array give another proximal point")
 
 
@@ -233,9 +237,11 @@ def lipschitz_bound(case: LossCase) -> None:
     """|ℓ(f) − ℓ(g)| ≤ L‖f − g‖."""
     for g in _others(case):
         gap = np.abs(case.loss.value(case.y, g) - case.value)
-        noise = case.value_noise + SLACK * np.abs(case.loss.value(case.y, g))
+        noise = case.value_noise + ROUNDING_SLACK * np.abs(case.loss.value(case.y, g))
         limit = case.loss.lipschitz * np.maximum(case.lengths(g - case.f), 1e-300)
-        case.require(gap <= limit * (1 + SLACK) + noise, "the value grows faster than `lipschitz`")
+        case.require(
+            gap <= limit * (1 + ROUNDING_SLACK) + noise, "the value grows faster than `lipschitz`"
+        )
 
 
 @contract
@@ -244,9 +250,10 @@ def smoothness_bound(case: LossCase) -> None:
     for g in _others(case):
         gap = case.lengths(case.loss.slope(case.y, g) - case.slope)
         limit = case.loss.smoothness * np.maximum(case.lengths(g - case.f), 1e-300)
-        noise = SLACK * (1 + case.lengths(case.slope)) * case.size
+        noise = ROUNDING_SLACK * (1 + case.lengths(case.slope)) * case.size
         case.require(
-            gap <= limit * (1 + SLACK) + noise, "the slope changes faster than `smoothness`"
+            gap <= limit * (1 + ROUNDING_SLACK) + noise,
+            "the slope changes faster than `smoothness`",
         )
 
 
@@ -272,7 +279,7 @@ def single_precision(case: LossCase) -> None:
     slopes = [case.loss.slope(case.y, case.f + d) for d in (-h, 0.0, h)]
     slack = h * (1 + np.abs(case.slope))
     near = {
-        "value": np.abs(answers["value"] - case.value) <= unit * case.value_noise / SLACK,
+        "value": np.abs(answers["value"] - case.value) <= unit * case.value_noise / ROUNDING_SLACK,
         "proximal": np.abs(answers["proximal"] - z) <= h * (1 + np.abs(z)),
         "slope": (answers["slope"] >= np.minimum.reduce(slopes) - slack)
         & (answers["slope"] <= np.maximum.reduce(slopes) + slack),
@@ -321,7 +328,9 @@ def weighted_risk(case: LossCase) -> None:
         "the same weights times 3": case.loss.risk(case.y, case.f, 3.0 * weights),
     }
     for name, risk in expected.items():
-        if not abs(once - risk) <= SLACK * len(case.f) * np.mean(np.abs(case.value[repeated])):
+        if not abs(once - risk) <= ROUNDING_SLACK * len(case.f) * np.mean(
+            np.abs(case.value[repeated])
+        ):
             case.refuse(f"weights give the risk {once}, but {name} give {risk}")
 
 
@@ -394,7 +403,7 @@ class LossCase:
     @cached_property
     def value_noise(self) -> np.ndarray:
         """How far rounding may move the values."""
-        return SLACK * (np.abs(self.value) + (1 + self.lengths(self.slope)) * self.size)
+        return ROUNDING_SLACK * (np.abs(self.value) + (1 + self.lengths(self.slope)) * self.size)
 
     @cached_property
     def _pairs(self) -> tuple[np.ndarray, np.ndarray]:
@@ -408,10 +417,10 @@ class LossCase:
             # Losses may have kinks at y, one beside it, and each parameter beside it.
             numbers = [v for v in self.loss.get_params().values() if isinstance(v, (int, float))]
             offsets = [0.0, *(sign * float(v) for v in (1.0, *numbers) for sign in (-1, 1))]
-            near = [np.full(SIZE, offset) for offset in offsets]
-            far = [scale * random.standard_normal(SIZE) for scale in (0.1, 1.0, 5.0)]
+            near = [np.full(TARGETS, offset) for offset in offsets]
+            far = [scale * random.standard_normal(TARGETS) for scale in (0.1, 1.0, 5.0)]
             shifts = near + far
-            y = np.concatenate([self.targets[:SIZE]] * len(shifts))
+            y = np.concatenate([self.targets[:TARGETS]] * len(shifts))
             f = y + np.concatenate([shift[: len(self.targets)] for shift in shifts])
         return y, f.astype(np.float32).astype(np.float64)
 
@@ -469,8 +478,8 @@ def loss_cases(loss: Loss, y: Any = None, seed: int = 0) -> Iterator[LossCase]:
         return
     candidates = _numbers(seed)
     if loss.is_multiclass:
-        rows = np.random.default_rng(seed).dirichlet(np.ones(CLASSES), SIZE)
-        candidates = [np.arange(SIZE) % CLASSES, rows]
+        rows = np.random.default_rng(seed).dirichlet(np.ones(CLASSES), TARGETS)
+        candidates = [np.arange(TARGETS) % CLASSES, rows]
     accepted = [targets for targets in candidates if accepts(loss, targets)]
     if not accepted:
         raise ValueError(
@@ -483,9 +492,9 @@ def loss_cases(loss: Loss, y: Any = None, seed: int = 0) -> Iterator[LossCase]:
 
 def _numbers(seed: int) -> list[np.ndarray]:
     random = np.random.default_rng(seed)
-    reals = np.concatenate([[0.0, 1.0, -1.0, 2.5], 2.0 * random.standard_normal(SIZE - 4)])
-    counts = np.concatenate([[0.0, 1.0], random.poisson(3.0, SIZE - 2)])
-    labels = np.where(np.arange(SIZE) % 2, 1.0, -1.0)
+    reals = np.concatenate([[0.0, 1.0, -1.0, 2.5], 2.0 * random.standard_normal(TARGETS - 4)])
+    counts = np.concatenate([[0.0, 1.0], random.poisson(3.0, TARGETS - 2)])
+    labels = np.where(np.arange(TARGETS) % 2, 1.0, -1.0)
     return [reals.astype(np.float32).astype(np.float64), counts, labels]
 
 

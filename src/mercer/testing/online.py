@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from sklearn.base import clone, is_classifier
 
-SLACK = 512  # bytes by which a pickle may vary: numbers are written at different lengths
+PICKLE_SLACK = 512  # bytes by which a pickle may vary: numbers are written at different lengths
 
 
 @dataclass(frozen=True)
@@ -92,7 +92,7 @@ def stays_small(stream: Stream) -> None:
     for _ in range(2):
         stream.learn(machine, 0, len(stream))
     after = len(pickle.dumps(machine))
-    assert after <= before + SLACK, (
+    assert after <= before + PICKLE_SLACK, (
         f"the state grew from {before} to {after} bytes while the budget was full."
     )
 

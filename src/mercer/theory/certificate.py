@@ -17,7 +17,7 @@ from mercer.solvers.solution import Asked, Solution
 from mercer.theory import bounds
 from mercer.theory.spectrum import effective_dimension
 
-MOST_ROWS = 3000  # for which an eigendecomposition is made
+DECOMPOSED_ROWS = 3000  # for which an eigendecomposition is made
 CHOICES = ("kernel", "regularization")
 
 
@@ -295,7 +295,7 @@ def _error_rate(facts: _Facts, statements: list[Statement]) -> Statement:
 
 def _of_ridge(function: RKHSFunction, asked: Asked) -> list[Statement]:
     """Degrees of freedom and leave-one-out errors, where they cost little."""
-    if not asked.on_all_points or asked.rows > MOST_ROWS or not asked.equal_weights:
+    if not asked.on_all_points or asked.rows > DECOMPOSED_ROWS or not asked.equal_weights:
         return []
     K = np.asarray(Gram(function.kernel, function.points.host()).dense(), np.float64)
     statements = [

@@ -36,27 +36,35 @@ from mercer.workflow.progress import Notify
 from mercer.workflow.search import ALPHAS, Limit, Search, Trial, readable
 from mercer.workflow.targets import Target
 
-EXACT_ROWS = 12_000  # up to which f is sought on all rows: K takes 0.6 GB in float32
-LEAST_CENTRES = 500  # that are taken however short the time is
-SEARCHED_ROWS = 4_000  # on which kernels are compared
-SHORT = 5.0  # seconds that the fits may take in any case
-FITS = 3.0
-"""Fits that follow the choice, in units of one to all rows: to the rows that are not held out, to
-parts of them, to all rows."""
-DOUBTFUL, IN_FLOAT64 = 1e-6, 3.0
-"""A ridge so small that a factorisation in float32 may have to be done again in float64, and the
-time of both, relative to the first alone."""
-SEARCHING, LEARNING, DESCENDING = 0.45, 0.5, 0.5
-"""Shares of the time that is left: for the search, for the metric, for lengthscales."""
-STRENGTHS = (1.0, 6.0, 40.0)
-"""C of logistic regression times α of least squares: its curvature is at most 1/4, that of the
-square 1, and where labels are certain far less."""
-MOST_STRENGTH = 1e3  # C beyond which logistic regression takes long, and changes little
-FEWEST_ROWS, LEAST_SECONDS = 300, 1.0  # below which neither metric nor slopes are tried
-DESCENT_ROWS = 1200  # of the descent on lengthscales, a step of which takes n³ operations
-SEEN = 0.7  # share of the rows that kernels are fitted to; on the others they are compared
-STRETCH, RIDGE_STEP = 0.75, 10**-0.5  # by which lengthscales and ridge are changed at last
-GAIN = 0.998  # share of the error that a change on all rows must reach
+
+@dataclass(frozen=True)
+class Tuning:
+    """Sizes and times of the choice of a model."""
+
+    exact_rows: int = 12_000  # up to which f is sought on all rows: K takes 0.6 GB in float32
+    least_centres: int = 500  # that are taken however short the time is
+    searched_rows: int = 4_000  # on which kernels are compared
+    short: float = 5.0  # seconds that the fits may take in any case
+    fits: float = 3.0  # that follow the choice, in units of one to all rows: to the rows that are
+    # not held out, to parts of them, to all rows
+    doubtful: float = 1e-6  # a ridge from which on a factorisation in float32 may be done again
+    in_float64: float = 3.0  # in float64: the time of both, relative to the first alone
+    searching: float = 0.45  # shares of the time that is left: for the search,
+    learning: float = 0.5  # for the metric,
+    descending: float = 0.5  # and for lengthscales
+    strengths: tuple[float, ...] = (1.0, 6.0, 40.0)  # C of logistic regression times α of least
+    # squares: its curvature is at most 1/4, that of the square 1, far less where labels are certain
+    most_strength: float = 1e3  # C beyond which logistic regression takes long, and changes little
+    fewest_rows: int = 300  # below which neither metric nor slopes are tried,
+    least_seconds: float = 1.0  # nor in less time
+    descent_rows: int = 1200  # of the descent on lengthscales, a step of which takes n³ operations
+    seen: float = 0.7  # share of the rows that kernels are fitted to; others compare them
+    stretch: float = 0.75  # by which lengthscales are changed at last,
+    ridge_step: float = 10**-0.5  # and the ridge
+    gain: float = 0.998  # share of the error that a change on all rows must reach
+
+
+TUNING = Tuning()
 
 
 @dataclass(frozen=True, eq=False)
@@ -116,8 +124,8 @@ class Choice:
 
 def choose(training: Any, known: Target, plan: Plan) -> Choice:
     """Choose, and leave time for the fits that follow."""
-    few = take_rows(training, slice(0, SEARCHED_ROWS))
-    target = known.take(slice(0, SEARCHED_ROWS))
+    few = take_rows(training, slice(0, TUNING.searched_rows))
+    target = known.take(slice(0, TUNING.searched_rows))
     encodings = {
         numbers: TableEncoder(numbers=numbers).fit(few).transform(few)
         for numbers in ("standard", "rank")
@@ -128,7 +136,7 @@ def choose(training: Any, known: Target, plan: Plan) -> Choice:
     search = Search(
         encodings,
         targets,
-        limit.share(SEARCHING),
+        limit.share(TUNING.searching),
         lambda text, done: plan.report(text, 0.05 + 0.2 * done),
         loss=None if target.classes is None else target.loss,
     )
@@ -165,14 +173,14 @@ def _refined(
     """Better trials, each made of the last one."""
     trial, rows, seed = start, row_count(training), plan.random_state
     plan.report("learning a metric", 0.25)
-    better = learned_metric(trial, Z, some, limit.share(LEARNING), seed)
+    better = learned_metric(trial, Z, some, limit.share(TUNING.learning), seed)
     if better is not None:
         yield (trial := better)
     plan.report("lengthscales by slopes", 0.36)
-    better = descended(trial, Z, some, limit.share(DESCENDING), seed)
+    better = descended(trial, Z, some, limit.share(TUNING.descending), seed)
     if better is not None:
         yield (trial := better)
-    if len(Z) < rows <= EXACT_ROWS and plan.device is None:
+    if len(Z) < rows <= TUNING.exact_rows and plan.device is None:
         plan.report("the best kernel on all rows", 0.43)
         every = TableEncoder(numbers=trial.numbers).fit(training).transform(training)
         better = settled(trial, every, known, limit)
@@ -182,9 +190,9 @@ def _refined(
 
 def _share(Z: np.ndarray, rows: int, outputs: int, plan: Plan) -> float:
     """The share of the time for trying kernels: more where the fits that follow are quick."""
-    if rows > EXACT_ROWS:
+    if rows > TUNING.exact_rows:
         return 0.4
-    fits = FITS * Size(Gaussian(), DOUBTFUL, Z, rows, outputs, plan).seconds()
+    fits = TUNING.fits * Size(Gaussian(), TUNING.doubtful, Z, rows, outputs, plan).seconds()
     return max(0.4, 0.7 - fits / max(plan.limit.left, fits))
 
 
@@ -195,7 +203,7 @@ def learned_metric(
     trial: Trial, Z: np.ndarray, known: Target, limit: Limit, random_state: int
 ) -> Trial | None:
     """A trial with a kernel in a learned metric, where that is better on rows it has not seen."""
-    if len(Z) < FEWEST_ROWS or limit.left < LEAST_SECONDS:
+    if len(Z) < TUNING.fewest_rows or limit.left < TUNING.least_seconds:
         return None
     start, whole = time.monotonic(), trial.rows == len(Z)
     settings = GradientRounds(
@@ -232,7 +240,7 @@ def descended(
     points that agree in it f may be flat and jump in between. The error of leaving points out does.
     """
     start, scales = time.monotonic(), trial.kernel.get_params(deep=False).get("lengthscale")
-    if len(Z) < FEWEST_ROWS or limit.left < LEAST_SECONDS or scales is None:
+    if len(Z) < TUNING.fewest_rows or limit.left < TUNING.least_seconds or scales is None:
         return None
     judge = Judge(Z, known, limit)
     before = judge.error(trial.kernel, trial.alpha)
@@ -242,13 +250,13 @@ def descended(
     result = LeaveOneOut(
         form=None,
         ridge=trial.alpha,
-        rows=DESCENT_ROWS,
+        rows=TUNING.descent_rows,
         time_limit=max(limit.left - judge.seconds, 1e-3),
         random_state=random_state,
         callback=lambda *_: not limit.left,
     ).learn(kernel, Z[: judge.cut], known.for_squares()[: judge.cut])
     after = judge.error(result.kernel, result.alpha)
-    if not after < GAIN * before:
+    if not after < TUNING.gain * before:
         return None
     family = f"{_name(result.kernel)}, slopes of leave-one-out"
     shares = 1.0 / np.asarray(result.kernel.get_params(deep=False)["lengthscale"])
@@ -264,8 +272,8 @@ def settled(trial: Trial, Z: np.ndarray, known: Target, limit: Limit) -> Trial |
 
     def error(place: tuple[int, int]) -> float:
         if place[0] not in kernels:
-            kernels[place[0]] = stretched(trial.kernel, STRETCH ** place[0])
-        return judge.error(kernels[place[0]], trial.alpha * RIDGE_STEP ** place[1])
+            kernels[place[0]] = stretched(trial.kernel, TUNING.stretch ** place[0])
+        return judge.error(kernels[place[0]], trial.alpha * TUNING.ridge_step ** place[1])
 
     place, first = (0, 0), error((0, 0))
     least = first
@@ -273,12 +281,12 @@ def settled(trial: Trial, Z: np.ndarray, known: Target, limit: Limit) -> Trial |
         while judge.in_time():
             other = (place[0] + sign * (axis == 0), place[1] + sign * (axis == 1))
             value = error(other)
-            if not value < GAIN * least:
+            if not value < TUNING.gain * least:
                 break
             place, least = other, value
     if place == (0, 0):
         return None
-    family, alpha = f"{trial.family}, all rows", trial.alpha * RIDGE_STEP ** place[1]
+    family, alpha = f"{trial.family}, all rows", trial.alpha * TUNING.ridge_step ** place[1]
     return _better(trial, family, trial.shares, kernels[place[0]], alpha, least / first, start)
 
 
@@ -307,7 +315,7 @@ class Judge:
     limit: Limit
 
     def __post_init__(self) -> None:
-        self.cut = round(SEEN * len(self.Z))
+        self.cut = round(TUNING.seen * len(self.Z))
         self.seconds = 0.0  # of the last fit
 
     def in_time(self, seconds: float | None = None) -> bool:
@@ -379,28 +387,28 @@ class Size:
 
     def centres(self) -> int | None:
         """None for all rows, or as many as there is time for."""
-        few = self.rows <= EXACT_ROWS
+        few = self.rows <= TUNING.exact_rows
         if few and (self.plan.device is not None or self.in_time()):
             return None
         count = int(min(max(2 * self.rows**0.5, 1000), 3000))
-        while self.plan.device is None and count > LEAST_CENTRES and not self.in_time(count):
-            count = max(round(0.7 * count), LEAST_CENTRES)
+        while self.plan.device is None and count > TUNING.least_centres and not self.in_time(count):
+            count = max(round(0.7 * count), TUNING.least_centres)
         return min(count, self.rows)
 
     def fitted_rows(self) -> int:
         """All rows, or as many as there is time for on the fewest centres."""
-        if self.plan.device is not None or self.rows <= EXACT_ROWS:
+        if self.plan.device is not None or self.rows <= TUNING.exact_rows:
             return self.rows
-        share = self.seconds_left() / (FITS * self.seconds(LEAST_CENTRES))
-        return max(min(self.rows, int(share * self.rows)), EXACT_ROWS)
+        share = self.seconds_left() / (TUNING.fits * self.seconds(TUNING.least_centres))
+        return max(min(self.rows, int(share * self.rows)), TUNING.exact_rows)
 
     def in_time(self, centres: int | None = None) -> bool:
         """Whether the fits that follow end before the limit."""
-        return FITS * self.seconds(centres) <= self.seconds_left()
+        return TUNING.fits * self.seconds(centres) <= self.seconds_left()
 
     def seconds_left(self) -> float:
         """For the fits that follow; some in any case."""
-        return max(self.plan.limit.left, SHORT)
+        return max(self.plan.limit.left, TUNING.short)
 
     def seconds(self, centres: int | None = None) -> float:
         """Approximate seconds of a ridge fit to all rows on this machine."""
@@ -408,7 +416,7 @@ class Size:
             self.kernel, self._points, outputs=self.outputs, centres=centres, ridge=self.alpha
         ).chosen
         again = centres is None and self.alpha < self.rows * np.finfo(np.float32).eps
-        return (IN_FLOAT64 if again else 1.0) * float(chosen.seconds)
+        return (TUNING.in_float64 if again else 1.0) * float(chosen.seconds)
 
     @cached_property
     def _points(self) -> Any:
@@ -444,7 +452,7 @@ def _classifier(trial: Trial, Z: np.ndarray, known: Target, plan: Plan, size: Si
         wrong = float(np.mean(stated.argmax(axis=1) != tested.codes))
         losses = np.array([wrong, tested.probability_loss(stated)])
         # Most of the time goes to products with K.
-        foreseen = FITS * seconds * (size.rows / cut) ** 2
+        foreseen = TUNING.fits * seconds * (size.rows / cut) ** 2
         in_time = model is ridge or foreseen <= size.seconds_left()
         if best is None or ((losses < least).all() and in_time):
             best, least = model, losses
@@ -455,7 +463,7 @@ def _classifier(trial: Trial, Z: np.ndarray, known: Target, plan: Plan, size: Si
 
 def _logistic(trial: Trial) -> list[Any]:
     """Logistic regression of several strengths."""
-    strengths = {min(strength / trial.alpha, MOST_STRENGTH) for strength in STRENGTHS}
+    strengths = {min(strength / trial.alpha, TUNING.most_strength) for strength in TUNING.strengths}
     return [
         KernelLogisticRegression(float(f"{C:.3g}"), kernel=trial.kernel, tol=1e-4)
         for C in sorted(strengths)

@@ -33,7 +33,7 @@ from mercer.workflow.fitting import tune
 from mercer.workflow.search import FAMILIES, Limit, Search
 from mercer.workflow.targets import Target, read_target
 
-MOST_ROWS = 5000  # of a fold that kernels of one family are fitted to
+FOLD_ROWS = 5000  # of a fold that kernels of one family are fitted to
 
 
 @dataclass(frozen=True, eq=False)
@@ -177,7 +177,7 @@ def _predicted(
         limit = max(2.0, 2.0 * seconds)
         return tune(training, known.values, task=known.task, time_limit=limit).predict(testing)
     if isinstance(model, tuple):
-        few = slice(0, MOST_ROWS)
+        few = slice(0, FOLD_ROWS)
         training, known = take_rows(training, few), known.take(few)
     encoder = TableEncoder().fit(training)
     Z = encoder.transform(training)

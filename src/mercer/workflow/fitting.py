@@ -27,11 +27,20 @@ from mercer.workflow.reading import read_table
 from mercer.workflow.search import Limit
 from mercer.workflow.targets import Target, read_target
 
-MOST_HELD_OUT = 20_000
-BASELINE_ROWS, BASELINE_VALUES = 20_000, 4_000_000  # of which a linear model is made
-CURVE = (0.125, 0.25, 0.5)  # of the training rows, or of so many:
-CURVE_ROWS = 100_000
-SLOPES_AT = 400  # rows at which the slopes of the function are looked at
+
+@dataclass(frozen=True)
+class Tuning:
+    """Rows of what is computed beside the fit."""
+
+    held_out: int = 20_000  # at most
+    baseline_rows: int = 20_000  # of which a linear model is made, at most,
+    baseline_values: int = 4_000_000  # and values of their columns
+    curve: tuple[float, ...] = (0.125, 0.25, 0.5)  # of the training rows, or of so many:
+    curve_rows: int = 100_000
+    slopes_at: int = 400  # rows at which the slopes of the function are looked at
+
+
+TUNING = Tuning()
 
 
 def fit(
@@ -239,7 +248,7 @@ def _fitted(table: Any, goal: Target, plan: Plan) -> FittedModel:
         surface=choice.surface,
         spectrum=choice.spectrum,
         learning_curve=curve,
-        importance=_importance(final, take_rows(table, slice(0, SLOPES_AT))),
+        importance=_importance(final, take_rows(table, slice(0, TUNING.slopes_at))),
         figures=_figures(final, choice, scores["mercer"], goal.classes),
         seconds=laps,
         code=code_of(final, goal.name),
@@ -252,7 +261,7 @@ def _fitted(table: Any, goal: Target, plan: Plan) -> FittedModel:
 
 def _divided(goal: Target, plan: Plan) -> tuple[np.ndarray, np.ndarray]:
     """The rows to choose and fit by, and those that are held out, in random order."""
-    count = min(max(round(plan.held_out * len(goal.values)), 1), MOST_HELD_OUT)
+    count = min(max(round(plan.held_out * len(goal.values)), 1), TUNING.held_out)
     by_class = None
     if goal.classes is not None:
         count, by_class = max(count, len(goal.classes)), goal.codes
@@ -324,8 +333,8 @@ class Test:
         """Numbers of rows and errors of fits to them, while time lasts."""
         points: list[Any] = []
         lasted = 0.0
-        for share in CURVE:
-            rows = slice(0, round(share * min(len(self.known.values), CURVE_ROWS)))
+        for share in TUNING.curve:
+            rows = slice(0, round(share * min(len(self.known.values), TUNING.curve_rows)))
             part = self.known.take(rows)
             if len(part.values) < 10 or not part.has_all_classes:
                 continue
@@ -339,7 +348,7 @@ class Test:
 
     def baselines(self) -> dict[str, dict[str, float]]:
         """The errors of a linear model and of a constant."""
-        few = slice(0, min(BASELINE_ROWS, BASELINE_VALUES // self.Z.shape[1]))
+        few = slice(0, min(TUNING.baseline_rows, TUNING.baseline_values // self.Z.shape[1]))
         scores, known = {}, self.known
         for name, model in known.baselines().items():
             rows = slice(None) if name == "constant" else few

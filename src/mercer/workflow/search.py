@@ -29,11 +29,21 @@ FAMILIES: dict[str, Callable[[Any], Kernel]] = {
 }
 
 
-SCREENED, REFINED, CONFIRMED = 500, 1200, 3000  # rows of the three stages
-FACTORS = (1.0, 2.0, 0.5, 4.0)  # lengthscales in median distances, the likeliest first
-ROUNDS = 5  # in which columns get new lengthscales
-SLOPES_AT = 400  # points at which slopes and distances are computed
-LEAST_SHARE = 1e-2  # of a column, relative to the mean
+@dataclass(frozen=True)
+class Tuning:
+    """Sizes of the search for a kernel."""
+
+    screened: int = 500  # rows of the first of three stages,
+    refined: int = 1200  # the second,
+    confirmed: int = 3000  # and the last
+    factors: tuple[float, ...] = (1.0, 2.0, 0.5, 4.0)  # lengthscales in median distances, the
+    # likeliest first
+    rounds: int = 5  # in which columns get new lengthscales
+    slopes_at: int = 400  # points at which slopes and distances are computed
+    least_share: float = 1e-2  # of a column, relative to the mean
+
+
+TUNING = Tuning()
 
 
 class Limit:
@@ -104,13 +114,13 @@ class Search:
         """The best kernel that was found within the limit."""
         n, whole = len(self.targets), self.limit
         self.limit = whole.share(0.3)
-        self._go(self._screened(min(n, SCREENED)))
+        self._go(self._screened(min(n, TUNING.screened)))
         self.limit = whole.share(0.6)
         for trial in self._best_of_each(3):
-            self._go(self._refined(trial, min(n, REFINED)))
+            self._go(self._refined(trial, min(n, TUNING.refined)))
         self.limit = whole
         finalists = self._best_of_each(2)
-        rows = min(n, CONFIRMED)
+        rows = min(n, TUNING.confirmed)
         cube = whole.left / 5.0 / (self.seconds(rows) / rows**3)  # four trials in the time left
         rows = min(rows, int(cube ** (1.0 / 3.0)))
         if rows > finalists[0].rows:
@@ -119,7 +129,7 @@ class Search:
 
     def screened(self) -> Trial:
         """The best kernel with the same lengthscale in all columns, without further rounds."""
-        self._go(self._screened(min(len(self.targets), REFINED)))
+        self._go(self._screened(min(len(self.targets), TUNING.refined)))
         return self._best()
 
     def _best(self) -> Trial:
@@ -131,7 +141,7 @@ class Search:
 
     def _screened(self, rows: int) -> Iterator[Trial]:
         """All families on all encodings, with the same lengthscale in all columns."""
-        for factor in FACTORS:
+        for factor in TUNING.factors:
             for numbers, Z in self.encodings.items():
                 for family in self.families:
                     shares = np.ones(Z.shape[1])
@@ -141,7 +151,7 @@ class Search:
     def _refined(self, start: Trial, rows: int) -> Iterator[Trial]:
         """Columns along which the function changes more get shorter lengthscales, in rounds."""
         trial, worse = start, 0
-        for _ in range(ROUNDS):
+        for _ in range(TUNING.rounds):
             shares = self._shares(trial)
             factors = [trial.factor * step for step in (1.0, 0.6, 1.6)]
             trials = []
@@ -200,19 +210,19 @@ class Search:
         """The root mean square slope of the fitted function along each column."""
         alpha, _ = trial.path.coefficients(trial.alpha / trial.rows)
         f = RKHSFunction(trial.path.gram.kernel, trial.path.gram.x, alpha)
-        slopes = f.gradient(self.encodings[trial.numbers][:SLOPES_AT])
+        slopes = f.gradient(self.encodings[trial.numbers][: TUNING.slopes_at])
         along = np.sqrt((slopes**2).mean(axis=tuple(range(slopes.ndim - 1))))
         size = math.sqrt(float(np.mean(along**2)))
         if not size > 0:
             return trial.shares
-        return np.maximum(along / size, LEAST_SHARE)
+        return np.maximum(along / size, TUNING.least_share)
 
     def _trial(
         self, family: str, numbers: str, factor: float, shares: np.ndarray, rows: int
     ) -> Trial:
         start, Z = time.monotonic(), self.encodings[numbers][:rows]
         metric = "cityblock" if family == "Laplacian" else "euclidean"
-        distances = pdist((Z * shares)[:SLOPES_AT], metric)
+        distances = pdist((Z * shares)[: TUNING.slopes_at], metric)
         distances = distances[distances > 0]
         scales = factor * (np.median(distances) if len(distances) else 1.0) / shares
         kernel = FAMILIES[family](scales.tolist())

@@ -14,9 +14,17 @@ from sklearn.metrics import log_loss, roc_auc_score
 from mercer.estimators.calibration import Calibration
 from mercer.structured.encodings import kind_of
 
-LEAST_ROWS = 20
-MOST_CLASSES = 20  # whole numbers with more different values are numbers
-LEAST_PER_CLASS = 2
+
+@dataclass(frozen=True)
+class Tuning:
+    """What a column of targets must have."""
+
+    rows: int = 20  # at least
+    classes: int = 20  # at most: whole numbers with more different values are numbers
+    rows_of_class: int = 2  # at least, of each
+
+
+TUNING = Tuning()
 
 
 @dataclass(frozen=True, eq=False)
@@ -106,10 +114,10 @@ def read_target(name: str, values: Any, task: str | None) -> Target:
         raise ValueError(f'task must be "regression" or "classification"; got {task!r}.')
     kind = kind_of(values)
     array = _array(values)
-    if len(array) < LEAST_ROWS:
+    if len(array) < TUNING.rows:
         raise ValueError(
             f"{len(array)} rows are too few to choose a model and to test it: at least "
-            f"{LEAST_ROWS} are needed."
+            f"{TUNING.rows} are needed."
         )
     if array.dtype.kind == "f":
         missing = np.isnan(array)
@@ -140,7 +148,7 @@ def _few_values(array: np.ndarray) -> bool:
     if len(values) == 2:
         return True
     whole = bool((values == np.round(values)).all())
-    return whole and len(values) <= min(MOST_CLASSES, len(array) // 20)
+    return whole and len(values) <= min(TUNING.classes, len(array) // 20)
 
 
 def _numbers(name: str, array: np.ndarray, kind: str) -> Target:
@@ -164,7 +172,7 @@ def _classes(name: str, array: np.ndarray) -> Target:
         raise ValueError(
             f"the target {name!r} is {str(classes[0])!r} in every row: nothing to learn."
         )
-    if counts.min() < LEAST_PER_CLASS:
+    if counts.min() < TUNING.rows_of_class:
         rare = classes[int(np.argmin(counts))]
         hint = ' For a number write task="regression".' if array.dtype.kind in "iuf" else ""
         raise ValueError(

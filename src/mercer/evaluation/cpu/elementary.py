@@ -35,9 +35,9 @@ from mercer.evaluation.minimax import (
 from mercer.evaluation.tables import DEGREE, PIECES
 
 EXP_LIMIT = {"float32": 87.3, "float64": 708.3}  # beyond, a result would not be a normal number
-TWO_THIRDS = {32: 0x3F2AAAAB, 64: 0x3FE5555555555555}  # as bits
+BITS_OF_TWO_THIRDS = {32: 0x3F2AAAAB, 64: 0x3FE5555555555555}  # as bits
 MANTISSA = {32: 23, 64: 52}
-ONE = {32: 0x3F800000, 64: 0x3FF0000000000000}  # as bits
+BITS_OF_ONE = {32: 0x3F800000, 64: 0x3FF0000000000000}  # as bits
 PIECE_BITS = {bits: PIECES[f"float{bits}"].bit_length() - 1 for bits in (32, 64)}
 OPTIONS: dict[str, Any] = {
     "forceinline": True,
@@ -68,7 +68,7 @@ class _Bits:
 
     def exponent(self, value: Any) -> Any:
         """e with value = 2^e · m and 2/3 ≤ m < 4/3."""
-        above = self.builder.sub(self.of(value), self.constant(TWO_THIRDS[self.size]))
+        above = self.builder.sub(self.of(value), self.constant(BITS_OF_TWO_THIRDS[self.size]))
         return self.builder.ashr(above, self.shift)
 
 
@@ -128,7 +128,9 @@ def _within_piece(bits: _Bits, value: Any) -> Any:
     """Where in its piece a number lies, from 1 to 2."""
     builder, mask = bits.builder, bits.constant((1 << MANTISSA[bits.size]) - 1)
     shifted = builder.shl(bits.of(value), bits.constant(PIECE_BITS[bits.size]))
-    return bits.back(builder.or_(builder.and_(shifted, mask), bits.constant(ONE[bits.size])))
+    return bits.back(
+        builder.or_(builder.and_(shifted, mask), bits.constant(BITS_OF_ONE[bits.size]))
+    )
 
 
 @intrinsic

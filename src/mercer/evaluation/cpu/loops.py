@@ -36,7 +36,7 @@ from mercer.evaluation.cpu.vectors import (
     widen,
 )
 
-LOST = 2.0**-24  # what the second half of split columns is multiplied by
+SECOND_HALF = 2.0**-24  # what the second half of split columns is multiplied by
 INNER = OPTIONS | {"no_cpython_wrapper": True, "forceinline": True}
 
 
@@ -257,7 +257,7 @@ def mapped_rows(  # type: ignore[no-untyped-def]
         i = row + r
         for c in range(outputs):
             if split:
-                inner[r, c] += LOST * inner[r, outputs + c]
+                inner[r, c] += SECOND_HALF * inner[r, outputs + c]
             products[i, c] = inner[r, c]
         w = i if len(factors) > 1 else 0
         for c in range(used):

@@ -38,19 +38,27 @@ from mercer.points import DensePoints, SparsePoints, View
 from mercer.runtime.budget import MEGABYTE
 from mercer.runtime.cache import load
 
-# Where each kind of operand is used, and the sizes of its tiles.
-REGISTER_WIDTH = 64
-"""Columns up to which pair numbers are computed in registers: at d = 10 that takes half the time of
-a BLAS product; with many columns BLAS is quicker."""
-DENSE_WIDTH = 16384
-"""Columns up to which tiles of sparse rows may be made dense, for kernels over coordinates."""
-STRIPE_BYTES = 4 * MEGABYTE  # of packed rows: with a tile of columns they stay in the caches
-TILE_BYTES = 8 * MEGABYTE  # of packed columns
-SPARSE_STRIPE, SPARSE_TILE = 1024, 512  # rows of a stripe of sparse points, columns of a tile
-COMMON = 16
-"""A column of sparse points is common where one in so many points of a tile uses it: a dense line
-is then quicker than a list."""
-MIXED_STRIPE, MIXED_TILE = 512, 1024  # of a kernel without pair numbers
+
+@dataclass(frozen=True)
+class Tuning:
+    """Where each kind of operand is used, and the sizes of its tiles."""
+
+    register_width: int = 64  # columns up to which pair numbers are computed in registers: at
+    # d = 10 that takes half the time of a BLAS product; with many columns BLAS is quicker
+    dense_width: int = 16384  # columns up to which tiles of sparse rows may be made dense, for
+    # kernels over coordinates
+    stripe_bytes: int = 4 * MEGABYTE  # of packed rows: with a tile of columns they stay cached
+    tile_bytes: int = 8 * MEGABYTE  # of packed columns
+    sparse_stripe: int = 1024  # rows of a stripe of sparse points,
+    sparse_tile: int = 512  # and columns of a tile
+    common: int = 16  # one in so many points of a tile uses a common column of sparse points: a
+    # dense line is then quicker than a list
+    mixed_stripe: int = 512  # of a kernel without pair numbers
+    mixed_tile: int = 1024
+
+
+TUNING = Tuning()
+
 
 Leaf = tuple[int, np.ndarray, np.ndarray, np.ndarray]  # origin, two operands, scales
 Parts = tuple[tuple[Expression, ...], tuple[Expression, ...]]  # numbers of each x_k and each y_k
@@ -138,8 +146,8 @@ class RegisterOperand(Operand):
         self.padding = padding_step(dtype)
         # Sizes depend on the width and precision alone, never on threads or memory: so do the bits
         # of a sum.
-        self.stripe = min(1024, max(PANEL_ROWS, STRIPE_BYTES // row))
-        self.tile = min(4, max(1, TILE_BYTES // (column * panel))) * panel
+        self.stripe = min(1024, max(PANEL_ROWS, TUNING.stripe_bytes // row))
+        self.tile = min(4, max(1, TUNING.tile_bytes // (column * panel))) * panel
 
     def rows(self, points: Any, start: int, stop: int, centre: Any) -> Packed:
         part, raw = points.slice(start, stop), self.parts[0] in RAW
@@ -196,8 +204,8 @@ class BlasOperand(Operand):
         self.scales = scales_of(view, width, dtype)
         self.moved = self.measured and not view.unit
         row = (2 if self.measured else 1) * width * self.dtype.itemsize
-        self.stripe = min(512, max(16, STRIPE_BYTES // row))
-        self.tile = min(1024, max(16, TILE_BYTES // row))
+        self.stripe = min(512, max(16, TUNING.stripe_bytes // row))
+        self.tile = min(1024, max(16, TUNING.tile_bytes // row))
         self.bytes = row + 2 * self.tile * self.dtype.itemsize, row
 
     def rows(self, points: Any, start: int, stop: int, centre: Any) -> Packed:
@@ -249,8 +257,8 @@ class SparseOperand(Operand):
 
     def __init__(self, view: View, kinds: Sequence[str], width: int, dtype: Any) -> None:
         self.view, self.kinds, self.width, self.dtype = view, kinds, width, np.dtype(dtype)
-        self.stripe, self.tile = SPARSE_STRIPE, SPARSE_TILE
-        self.common = self.tile // COMMON
+        self.stripe, self.tile = TUNING.sparse_stripe, TUNING.sparse_tile
+        self.common = self.tile // TUNING.common
         self.scales = np.ones(1, dtype)  # rows are scaled when they are packed
 
     def sizes(self, x: SparsePoints, y: SparsePoints) -> tuple[int, int]:
@@ -297,14 +305,14 @@ def _operand(
     if sparse_points:
         if parts is None:
             return SparseOperand(view, kinds, width, dtype)
-        if width > DENSE_WIDTH:
+        if width > TUNING.dense_width:
             raise ValueError(
                 "this kernel runs over all coordinates of a pair, which sparse points do not "
-                f"store; beyond {DENSE_WIDTH} columns it takes a kernel of ⟨x,y⟩ and ‖x−y‖."
+                f"store; beyond {TUNING.dense_width} columns it takes a kernel of ⟨x,y⟩ and ‖x−y‖."
             )
     # Differences in registers keep all digits of close pairs; BLAS has to repair those, which is
     # paid back only where points are wide.
-    if parts is None and width > REGISTER_WIDTH:
+    if parts is None and width > TUNING.register_width:
         return BlasOperand(view, kinds, width, dtype)
     return RegisterOperand(view, kinds, width, dtype, parts or RAW)
 
@@ -339,8 +347,8 @@ class OperandPlan:
         ]
         measured = (i for i, kind, _ in self.numbers if kind == "squared_distance")
         self.distances = "; ".join(dict.fromkeys(each[i].distances for i in measured))
-        self.stripe = min((operand.stripe for operand in each), default=MIXED_STRIPE)
-        self.tile = min((operand.tile for operand in each), default=MIXED_TILE)
+        self.stripe = min((operand.stripe for operand in each), default=TUNING.mixed_stripe)
+        self.tile = min((operand.tile for operand in each), default=TUNING.mixed_tile)
         self.costly = any(operand.costly for operand in each)
         # whether compiled code computes all pair numbers itself
         self.in_registers = all(isinstance(operand, RegisterOperand) for operand in each)

@@ -38,7 +38,7 @@ from mercer.evaluation.cpu.vectors import (
 )
 from mercer.runtime.cache import compiled_on_disk
 
-SIZE = types.intp
+INDEX = types.intp
 
 
 def fill_products(  # type: ignore[no-untyped-def]
@@ -92,20 +92,20 @@ def fill_decays(  # type: ignore[no-untyped-def]
 def fill_signature(number: Any) -> Signature:
     """Of functions that fill a panel with pair numbers, as `fill_products` does."""
     array = CPointer(number)
-    operands = [array, SIZE, array, SIZE, array]
-    return types.void(SIZE, *operands, SIZE, SIZE, SIZE, SIZE, array, SIZE)
+    operands = [array, INDEX, array, INDEX, array]
+    return types.void(INDEX, *operands, INDEX, INDEX, INDEX, INDEX, array, INDEX)
 
 
 def own_signature(number: Any) -> Signature:
     """Of generated functions that use pair numbers: `source.FUNCTION` has the names."""
-    array, sizes = CPointer(number), CPointer(SIZE)
-    numbers = [CPointer(array), sizes, array, SIZE, array, SIZE, array, CPointer(array), sizes]
-    return types.void(SIZE, SIZE, SIZE, SIZE, *numbers, array, array, SIZE)
+    array, sizes = CPointer(number), CPointer(INDEX)
+    numbers = [CPointer(array), sizes, array, INDEX, array, INDEX, array, CPointer(array), sizes]
+    return types.void(INDEX, INDEX, INDEX, INDEX, *numbers, array, array, INDEX)
 
 
 def _decays_signature(number: Any) -> Signature:
     array = CPointer(number)
-    return types.void(SIZE, array, SIZE, SIZE, SIZE, SIZE, array, SIZE, array)
+    return types.void(INDEX, array, INDEX, INDEX, INDEX, INDEX, array, INDEX, array)
 
 
 FUNCTIONS = {
@@ -148,7 +148,7 @@ def call(typing_context: Any, function: Any, arguments: Any) -> Any:
         builder.call(builder.inttoptr(given[0], kind.as_pointer()), values)
         return context.get_dummy_value()
 
-    return types.void(SIZE, UniTuple(SIZE, len(arguments))), code
+    return types.void(INDEX, UniTuple(INDEX, len(arguments))), code
 
 
 @intrinsic
@@ -157,9 +157,9 @@ def address(typing_context: Any, array: Any) -> Any:
 
     def code(context: Any, builder: Any, signature: Any, given: Any) -> Any:
         made = context.make_array(signature.args[0])(context, builder, given[0])
-        return builder.ptrtoint(made.data, context.get_value_type(SIZE))
+        return builder.ptrtoint(made.data, context.get_value_type(INDEX))
 
-    return SIZE(array), code
+    return INDEX(array), code
 
 
 @intrinsic
@@ -170,7 +170,7 @@ def numbers_at(typing_context: Any, place: Any, array: Any) -> Any:
     def code(context: Any, builder: Any, signature: Any, given: Any) -> Any:
         return builder.inttoptr(given[0], context.get_value_type(kind))
 
-    return kind(SIZE, array), code
+    return kind(INDEX, array), code
 
 
 # ---- subnormal numbers ---------------------------------------------------------------------------

@@ -18,7 +18,7 @@ from mercer.evaluation.cpu.vectors import PANEL_ROWS, Vectors, compiled, lanes, 
 from mercer.evaluation.tiling import Scratch, Tiled
 from mercer.runtime.threads import run, single_threaded_blas, spans, thread_count
 
-CHUNK = 8192  # numbers of V, and of the sums of columns, that stay near while rows pass by
+VECTOR_CHUNK = 8192  # numbers of V, and of the sums of columns, that stay near while rows pass by
 
 
 class BothSides(Vectors):
@@ -102,7 +102,7 @@ def _add_right(stripe, start, lanes, values, sums):  # type: ignore[no-untyped-d
     """
     widen()
     rows, (n, width) = stripe.shape[0], values.shape
-    chunk = max(128, CHUNK // width)
+    chunk = max(128, VECTOR_CHUNK // width)
     for first in range(start + rows, n, chunk):
         stop = min(n, first + chunk)
         for row in range(0, rows, PANEL_ROWS):

@@ -14,9 +14,9 @@ import torch
 from mercer.evaluation.expression import Expression, Number, X, Y, numbers_of
 from mercer.evaluation.operations import evaluate
 
-BLOCK_BYTES = 1 << 28
+VALUES_BYTES = 1 << 28
 """Of one block of values: large enough that launching it costs nothing beside its work."""
-SMALLEST = 64
+SMALLEST_SIDE = 64
 """Rows and columns of a block that must fit: where it does not, the device is full."""
 
 
@@ -66,7 +66,7 @@ class BlockProduct:
     ) -> None:
         self.block, self.x, self.y, self.dtype = block, x, y, dtype
         self.device = x.rows.device
-        self.side = max(1, int((BLOCK_BYTES // dtype.itemsize) ** 0.5))  # of a block
+        self.side = max(1, int((VALUES_BYTES // dtype.itemsize) ** 0.5))  # of a block
 
     def matmul(self, values: torch.Tensor) -> torch.Tensor:
         """K V, with smaller blocks where the device has no memory for one."""
@@ -96,7 +96,7 @@ class BlockProduct:
             try:
                 return work()
             except torch.OutOfMemoryError:
-                if self.side <= SMALLEST:
+                if self.side <= SMALLEST_SIDE:
                     raise out_of_memory(self.x, self.y) from None
             self.side = min(self.side, max(len(self.x), len(self.y))) // 2
 

@@ -14,8 +14,8 @@ from mercer.evaluation.tables import DEGREE, PIECES
 
 LOG2E_REST = 1.9259629911266175e-08  # log₂e less its float32
 BITS = {"float32": (32, 23), "float64": (64, 52)}  # size, mantissa
-TWO_THIRDS = {"float32": "0x3F2AAAAB", "float64": "0x3FE5555555555555"}
-ONE = {"float32": "0x3F800000", "float64": "0x3FF0000000000000"}
+HEX_OF_TWO_THIRDS = {"float32": "0x3F2AAAAB", "float64": "0x3FE5555555555555"}
+HEX_OF_ONE = {"float32": "0x3F800000", "float64": "0x3FF0000000000000"}
 
 
 def needed(operations: Iterable[str], dtype: str, card: bool) -> str:
@@ -87,7 +87,7 @@ def _logarithms(dtype: str) -> dict[str, list[str]]:
     """log(2^e·(1 + f)) = e·log 2 + f·p(f), with 2/3 ≤ 1 + f < 4/3."""
     size, mantissa = BITS[dtype]
     split = [
-        f"e = ({{x}}.to(tl.int{size}, bitcast=True) - {TWO_THIRDS[dtype]}) >> {mantissa}",
+        f"e = ({{x}}.to(tl.int{size}, bitcast=True) - {HEX_OF_TWO_THIRDS[dtype]}) >> {mantissa}",
         f"bits = {{x}}.to(tl.int{size}, bitcast=True) - (e << {mantissa})",
         f"f = bits.to(tl.{dtype}, bitcast=True) - 1.0",
         f"whole = e.to(tl.{dtype}) * {LOG2!r}",
@@ -133,7 +133,7 @@ def _tabulated(dtype: str, card: bool) -> list[str]:
     lines = [
         f"bits = tl.abs(x).to(tl.int{size}, bitcast=True)",
         f"piece = (bits - first) >> {mantissa - pieces}",
-        f"inside = (((bits << {pieces}) & {(1 << mantissa) - 1}) | {ONE[dtype]})",
+        f"inside = (((bits << {pieces}) & {(1 << mantissa) - 1}) | {HEX_OF_ONE[dtype]})",
         f"inside = inside.to(tl.{dtype}, bitcast=True) - 1.5",
         "w = tl.where(piece < 0, -0.5, tl.where(piece > last, 0.5, inside))",
         "piece = tl.minimum(tl.maximum(piece, 0), last).to(tl.int32)",

@@ -268,7 +268,7 @@ def certificate(values, alpha, fields, kink, code, group, groups, halvings, up, 
 
 # ---- the length of a step ------------------------------------------------------------------------
 
-SMALLEST = 1e-12  # curvature of a step below which the kernel is taken for indefinite there
+LEAST_CURVATURE = 1e-12  # of a step, below which the kernel is taken for indefinite there
 
 
 @compiled
@@ -308,7 +308,7 @@ def prepared(K, a, values, fields, kink, code):  # type: ignore[no-untyped-def]
     for i in range(m):
         smooth[i] = gradient_of(values[i], a[i], y[i], curvature[i], cost[i], code)
         # float32 rows, and kernels that are none, have diagonals that are 0 or less
-        diagonal[i] = max(K[i, i], SMALLEST)
+        diagonal[i] = max(K[i, i], LEAST_CURVATURE)
         refresh(i, a, fields, kink, code, offsets)
     return smooth, offsets, diagonal
 
@@ -350,7 +350,7 @@ def best_partner(own, least, row, diagonal, smooth, offset, curvature, scores): 
         difference = smooth[j] + offset[j] - least
         worst = larger(worst, difference)
         positive = larger(difference, 0.0)
-        bent = larger(own + diagonal[j] + curvature[j] - 2.0 * row[j], SMALLEST)
+        bent = larger(own + diagonal[j] + curvature[j] - 2.0 * row[j], LEAST_CURVATURE)
         score = positive * positive / bent
         scores[j] = score
         best = larger(best, score)
@@ -442,7 +442,7 @@ def pair_steps(K, a, values, fields, kink, code, bounds, tolerance, limit):  # t
         i, j, worst = best_pair(K, smooth, rising, falling, diagonal, curvature, scores, bounds)
         if worst <= tolerance or i < 0:
             return step
-        bent = max(diagonal[i] + diagonal[j] - 2.0 * K[i, j], SMALLEST)
+        bent = max(diagonal[i] + diagonal[j] - 2.0 * K[i, j], LEAST_CURVATURE)
         d = pair_length(i, j, a, bent, smooth, offsets, fields, kink, code)
         if d == INFINITE:
             return -1
@@ -523,7 +523,7 @@ def single_steps(K, a, values, fields, kink, code, tolerance, limit):  # type: i
 
 # ---- sums of rows of a stored matrix -------------------------------------------------------------
 
-CHUNK = 2048  # values that stay in the first-level cache while rows are added to them
+SUM_CHUNK = 2048  # values that stay in the first-level cache while rows are added to them
 
 
 @compiled
@@ -542,8 +542,8 @@ def add_rows(store, slots, factors, values, start, stop, column):  # type: ignor
     The value at `start` belongs to the given column of the store, and so on from there.
     """
     widen()
-    for a in range(start, stop, CHUNK):
-        b = min(a + CHUNK, stop)
+    for a in range(start, stop, SUM_CHUNK):
+        b = min(a + SUM_CHUNK, stop)
         part = values[a:b]
         shift = column - start
         for k in range(len(slots)):

@@ -20,37 +20,20 @@ from mercer.solvers.dual.terms import Terms
 
 @dataclass(frozen=True)
 class Tuning:
-    """Numbers of the interior-point method.
+    """Numbers of the interior-point method."""
 
-    Parameters
-    ----------
-    fewest : int
-        Points below which some steps in two coefficients come first: as a rule they are enough.
-    tried : float
-        Steps in two coefficients for each point and square of the number of features that come
-        first where there are more: they take about a tenth of the time, and often are enough.
-    few : int
-        Of these at least so many, or two for each point: about a millisecond.
-    most_features : int
-        Columns of Φ at most: a Newton step factors a matrix of this order.
-    iterations : int
-        Newton steps at most; about twenty are usual.
-    back : float
-        Of the way to the nearest bound that a step goes.
-    refinements : int
-        Of each linear system, whose two terms are huge beside their difference near the end.
-    small : float
-        Of the tolerance: complementarity at which the path is left.
-    """
-
-    fewest: int = 100
-    tried: float = 1.5e-4
-    few: int = 1000
-    most_features: int = 500
-    iterations: int = 100
-    back: float = 0.995
-    refinements: int = 2
-    small: float = 1e-3
+    fewest: int = 100  # points below which some steps in two coefficients come first: as a rule
+    # they are enough
+    tried: float = 1.5e-4  # steps in two coefficients for each point and square of the number of
+    # features that come first where there are more: they take about a tenth of the time, and often
+    # are enough
+    few: int = 1000  # of these at least so many, or two for each point: about a millisecond
+    most_features: int = 500  # columns of Φ at most: a Newton step factors a matrix of this order
+    iterations: int = 100  # Newton steps at most; about twenty are usual
+    back: float = 0.995  # of the way to the nearest bound that a step goes
+    refinements: int = 2  # of each linear system, whose two terms are huge beside their difference
+    # near the end
+    small: float = 1e-3  # of the tolerance: complementarity at which the path is left
 
 
 TUNING = Tuning()

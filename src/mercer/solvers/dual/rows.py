@@ -14,7 +14,7 @@ from mercer.runtime.budget import Memory, memory_budget
 from mercer.runtime.threads import run, thread_count
 from mercer.solvers.dual.tuning import TUNING, Tuning
 
-BLOCK_BYTES = 1 << 22  # of rows that are computed at a time: larger blocks are no faster
+ROW_BLOCK_BYTES = 1 << 22  # of rows that are computed at a time: larger blocks are no faster
 
 
 class Rows(Protocol):
@@ -300,7 +300,7 @@ class CachedRows(ComputedRows, StoredRows):
             free = np.argpartition(self.used, len(missing))[: len(missing)]
         evicted = self.owner[free]
         self.place[evicted[evicted >= 0]] = -1
-        few = max(1, BLOCK_BYTES // self.store[0].nbytes)
+        few = max(1, ROW_BLOCK_BYTES // self.store[0].nbytes)
         for start in range(0, len(missing), few):  # beside the store stands one block
             part = slice(start, start + few)
             self.store[free[part]] = self._between(

@@ -18,7 +18,7 @@ from mercer.evaluation.cpu.vectors import padding_step, widen
 from mercer.operators import Gram
 from mercer.solvers.dual.compiled import (
     INFINITE,
-    SMALLEST,
+    LEAST_CURVATURE,
     add_difference,
     best_partner,
     certificate,
@@ -30,13 +30,13 @@ from mercer.solvers.dual.tuning import Tuning
 INNER_SHARE = 3e-3  # of the violation that the first steps leave, and later ones at least
 LATER_SHARE = 0.5  # of what the gap lacks, at most of the violation: it falls about as fast as that
 SHARPER = 0.1  # of the share, after which no step was left
-NOTHING = np.empty(0)
+NO_NUMBERS = np.empty(0)
 NO_BLOCKS = (np.empty((0, 0)),) * 3
 NO_TABLES = np.empty((3, 0), np.int64)
 NO_ROWS = (
-    (np.empty((0, 9), np.int64), *NO_BLOCKS[:2], NOTHING, NO_TABLES, 0, 0, 0),
+    (np.empty((0, 9), np.int64), *NO_BLOCKS[:2], NO_NUMBERS, NO_TABLES, 0, 0, 0),
     (0, 0),
-    NOTHING,
+    NO_NUMBERS,
 )
 NO_PLACES = np.empty(0, np.int64)
 FINE, ROUGH = Tuning().fine, 6  # halvings; compiled code takes them as constants
@@ -176,7 +176,7 @@ def hinge_steps(source, split, rows, room, alpha, goal, limit):  # type: ignore[
             return step
         if slots[j] < 0 and not computed_row(j, source, split, rows, slots, used):
             return step
-        bent = max(diagonal[i] + diagonal[j] - 2.0 * row_i[j], SMALLEST)
+        bent = max(diagonal[i] + diagonal[j] - 2.0 * row_i[j], LEAST_CURVATURE)
         d = (smooth[j] - smooth[i]) / bent
         up, down = high[i] - alpha[i], alpha[j] - low[j]
         d = min(d, up, down)
@@ -212,7 +212,7 @@ def prepare(source, first, second, room):  # type: ignore[no-untyped-def]
         for k in range(split, m):
             room.diagonal[k] = source.second[k - split, k - split]
     for k in range(m):
-        room.diagonal[k] = max(room.diagonal[k], SMALLEST)
+        room.diagonal[k] = max(room.diagonal[k], LEAST_CURVATURE)
 
 
 @compiled
@@ -249,7 +249,7 @@ def solve_pair(source, numbers, most, first, second, room, tolerance, limit, alp
         if used[1]:
             break
         wanted = tolerance * max(abs(primal), abs(primal - gap))
-        share = max(INNER_SHARE, LATER_SHARE * min(1.0, wanted / max(gap, SMALLEST)))
+        share = max(INNER_SHARE, LATER_SHARE * min(1.0, wanted / max(gap, LEAST_CURVATURE)))
         if taken == 0:
             sharper *= SHARPER
             if sharper < 1e-13:
@@ -319,7 +319,7 @@ class TwoClasses:
         between: np.ndarray,
         second: np.ndarray,
         costs: tuple[np.ndarray, np.ndarray],
-        start: np.ndarray = NOTHING,
+        start: np.ndarray = NO_NUMBERS,
     ) -> tuple[Any, ...]:
         """α, b, gap, primal objective, steps and support of min Σ c(1 − y(f + b))₊ + ½‖f‖².
 
@@ -351,7 +351,7 @@ class TwoClasses:
         pair is at its place in `alphas`, before and after.
         """
         if isinstance(rows, SingleRows):
-            source, blocks = rows.source, (NOTHING, NO_PLACES, NO_BLOCKS[0], 0)
+            source, blocks = rows.source, (NO_NUMBERS, NO_PLACES, NO_BLOCKS[0], 0)
         else:
             source, blocks = Source(*NO_BLOCKS, *NO_ROWS), rows
         answers = np.empty((len(others), 6))

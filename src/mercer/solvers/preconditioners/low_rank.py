@@ -20,31 +20,20 @@ from mercer.runtime.budget import Memory, memory_budget
 from mercer.runtime.machine import CPU, Machine
 from mercer.runtime.threads import Span, spans
 
-TINY = 1e-300  # in place of 0 under a logarithm
+LEAST_POSITIVE = 1e-300  # in place of 0 under a logarithm
 
 
 @dataclass(frozen=True)
 class Tuning:
-    """Numbers of the low-rank preconditioner.
+    """Numbers of the low-rank preconditioner."""
 
-    Parameters
-    ----------
-    fewest : int
-        Columns that are taken whatever the budget says: fewer have no effect worth a factor.
-    ahead : float
-        Times as many columns: how far ahead their cost is looked at. Columns come in blocks of
-        about an eighth, so that smaller differences are noise.
-    wide : float
-        Columns with squares above ρ times this are multiplied in float64: in float32 the rounding
-        of their products would be a tenth of ρ and more.
-    floor : float
-        Of the trace of K̂: the least ρ that float64 can tell from 0.
-    """
-
-    fewest: int = 50
-    ahead: float = 1.3
-    wide: float = 1e4
-    floor: float = 1e-14
+    fewest: int = 50  # columns that are taken whatever the budget says: fewer have no effect worth
+    # a factor
+    ahead: float = 1.3  # times as many columns: how far ahead their cost is looked at. Columns come
+    # in blocks of about an eighth, so that smaller differences are noise
+    wide: float = 1e4  # columns with squares above ρ times this are multiplied in float64: in
+    # float32 the rounding of their products would be a tenth of ρ and more
+    floor: float = 1e-14  # of the trace of K̂: the least ρ that float64 can tell from 0
 
 
 TUNING = Tuning()
@@ -124,7 +113,10 @@ class RankBudget:
         True
         """
         ranks = np.unique(np.geomspace(min(TUNING.fewest, most), most, 40).astype(int))
-        known, heights = np.arange(1, len(spectrum) + 1), np.log(np.maximum(spectrum, TINY))
+        known, heights = (
+            np.arange(1, len(spectrum) + 1),
+            np.log(np.maximum(spectrum, LEAST_POSITIVE)),
+        )
         half = len(spectrum) // 2
         slope = (heights[-1] - heights[half - 1]) / math.log(known[-1] / known[half - 1])
         beyond = np.maximum(np.log(ranks / known[-1]), 0.0)
@@ -146,8 +138,8 @@ class RankBudget:
             return True
         last, ahead = ranks[-1], TUNING.ahead
         marks = np.array([last, last / ahead**2, last / ahead**4])
-        left = np.exp(np.interp(marks, ranks, np.log(np.maximum(traces, TINY))))
-        late, early = np.maximum((left[1:] - left[:-1]) / (marks[:-1] - marks[1:]), TINY)
+        left = np.exp(np.interp(marks, ranks, np.log(np.maximum(traces, LEAST_POSITIVE))))
+        late, early = np.maximum((left[1:] - left[:-1]) / (marks[:-1] - marks[1:]), LEAST_POSITIVE)
         shrinking = math.sqrt(min(late / early, 1.0))  # of ν, with `ahead` times as many columns
         now = self.products(last, late * shrinking)
         return self.products(ahead * last, late * shrinking**2) < now

@@ -11,7 +11,8 @@ from mercer.losses import Loss, Squared
 from mercer.operators import Gram
 from mercer.runtime.budget import MEGABYTE, Memory, free_memory, memory_budget
 from mercer.runtime.machine import CPU
-from mercer.solvers.preconditioners.sampling import SAMPLING, value_in_pass
+from mercer.solvers.preconditioners.sampling import TUNING as SAMPLING
+from mercer.solvers.preconditioners.sampling import value_in_pass
 from mercer.solvers.problem import Problem
 
 

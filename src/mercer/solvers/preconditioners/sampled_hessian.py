@@ -25,19 +25,11 @@ from mercer.runtime.threads import blas_for, run, single_threaded_blas, spans, t
 
 @dataclass(frozen=True)
 class Tuning:
-    """Numbers of the factors.
+    """Numbers of the factors."""
 
-    Parameters
-    ----------
-    added : float
-        The largest share of its diagonal that is added to a preconditioner which rounding has made
-        indefinite, in steps of ten from one unit in the last place.
-    panel : int
-        Columns of a product of which only the lower triangle is computed.
-    """
-
-    added: float = 1.0
-    panel: int = 1024
+    added: float = 1.0  # the largest share of its diagonal that is added to a preconditioner which
+    # rounding has made indefinite, in steps of ten from one unit in the last place
+    panel: int = 1024  # columns of a product of which only the lower triangle is computed
 
 
 TUNING = Tuning()

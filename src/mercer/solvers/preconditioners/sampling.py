@@ -15,7 +15,7 @@ from mercer.operators import Gram
 from mercer.runtime.budget import Memory, memory_budget
 from mercer.runtime.machine import float64_is_slow
 from mercer.runtime.threads import spans
-from mercer.solvers.preconditioners.low_rank import TINY
+from mercer.solvers.preconditioners.low_rank import LEAST_POSITIVE
 from mercer.solvers.preconditioners.sampled_hessian import (
     ClassHessians,
     GeneralHessian,
@@ -25,67 +25,45 @@ from mercer.solvers.problem import Problem
 
 
 @dataclass(frozen=True)
-class SamplingTuning:
-    """How many rows are sampled, and which.
+class Tuning:
+    """How many rows are sampled, and which."""
 
-    Parameters
-    ----------
-    factors : tuple of int
-        Rows of the sample for each centre that are considered.
-    entry, coordinate, output : float
-        What a kernel value in a pass costs, in multiply-adds of the preconditioner, and what one
-        more coordinate and output add to that (Gaussian in float32 on two cores, 4,000 centres:
-        0.33 ns for d = 11, against 0.014 ns).
-    first : int
-        Rows for each centre of a first sample, which tells whether uniform rows do. It is all there
-        is where passes are quick (50,000 stored rows of 5,000 centres: 0.1 s for each of 8 steps,
-        where twice the sample takes 2 s and saves two of them).
-    pilot : int
-        Rows for each centre of the sample from which leverages are estimated.
-    sketch : int
-        Random vectors that estimate them.
-    looked_at : int
-        Rows whose leverages tell whether it is worth having those of all.
-    spread : float
-        Times the rows of a pilot: a larger sum of leverages tells of directions that it has missed.
-    begin : float
-        The gap is about one over this at the start, relative to the objective (household power,
-        where λ = 1e-8: 3e6).
-    inexact : float
-        Times as many rows does a sample by estimated leverages need as one by exact ones.
-    slowest : float
-        Of the excess that a step leaves, at most.
-    class_steps : pair of float
-        Steps of conjugate gradients for a digit of the gap of a multinomial loss, and what grows
-        with the logarithm of the share of rows that a preconditioner is not of (five fits of 3 to
-        26 classes, 5,000 to 30,000 rows, 300 to 1,000 centres took 19 to 42 steps: within 1.3).
-    free_share : float
-        Of the curvature in a constant, what holds it in the block of a class beside its rows.
-    stale : float
-        Change of the curvatures, relative to their sum, that makes a preconditioner old.
-    corrections : int
-        Solutions with the factor of P for one with P itself: the second mends its rounding.
-    """
+    factors: tuple[int, ...] = (2, 3, 4, 6, 8, 12, 16, 24, 32)  # rows of the sample for each centre
+    # that are considered
 
-    factors: tuple[int, ...] = (2, 3, 4, 6, 8, 12, 16, 24, 32)
+    # What a kernel value in a pass costs, in multiply-adds of the preconditioner, and what one more
+    # coordinate and output add to that (Gaussian in float32 on two cores, 4,000 centres: 0.33 ns
+    # for d = 11, against 0.014 ns).
     entry: float = 12.0
     coordinate: float = 1.0
     output: float = 8.0
-    first: int = 1
-    pilot: int = 2
-    sketch: int = 8
-    looked_at: int = 4096
-    spread: float = 2.0
-    begin: float = 1e-6
-    inexact: float = 2.0
-    slowest: float = 0.8
-    class_steps: tuple[float, float] = (3.5, 1.1)
-    free_share: float = 0.01
-    stale: float = 0.2
-    corrections: int = 2
+
+    first: int = 1  # rows for each centre of a first sample, which tells whether uniform rows do.
+    # It is all there is where passes are quick (50,000 stored rows of 5,000 centres: 0.1 s for each
+    # of 8 steps, where twice the sample takes 2 s and saves two of them)
+    pilot: int = 2  # rows for each centre of the sample from which leverages are estimated
+    sketch: int = 8  # random vectors that estimate them
+    looked_at: int = 4096  # rows whose leverages tell whether it is worth having those of all
+    spread: float = 2.0  # times the rows of a pilot: a larger sum of leverages tells of directions
+    # that it has missed
+    begin: float = 1e-6  # the gap is about one over this at the start, relative to the objective
+    # (household power, where λ = 1e-8: 3e6)
+    inexact: float = 2.0  # times as many rows does a sample by estimated leverages need as one by
+    # exact ones
+    slowest: float = 0.8  # of the excess that a step leaves, at most
+    class_steps: tuple[float, float] = (3.5, 1.1)  # steps of conjugate gradients for a digit of the
+    # gap of a multinomial loss, and what grows with the logarithm of the share of rows that a
+    # preconditioner is not of (five fits of 3 to 26 classes, 5,000 to 30,000 rows, 300 to 1,000
+    # centres took 19 to 42 steps: within 1.3)
+    free_share: float = 0.01  # of the curvature in a constant, what holds it in the block of a
+    # class beside its rows
+    stale: float = 0.2  # change of the curvatures, relative to their sum, that makes a
+    # preconditioner old
+    corrections: int = 2  # solutions with the factor of P for one with P itself: the second mends
+    # its rounding
 
 
-SAMPLING = SamplingTuning()
+TUNING = Tuning()
 
 
 class SampledHessians:
@@ -119,7 +97,7 @@ class SampledHessians:
         xp, old = namespace(factors), self.current
         if old is not None:
             change = float(xp.sum(xp.abs(factors - self.used)))
-            if change <= SAMPLING.stale * float(xp.sum(self.used)):
+            if change <= TUNING.stale * float(xp.sum(self.used)):
                 return old
         self.used, self.current, old = factors, None, None  # the memory of the old one goes first
         self.theta, self.lifted = point.theta, space.lifted is not None
@@ -157,7 +135,7 @@ class SampledHessians:
         bends = (bends * beside(weights, bends))[:, None]
         g = xp.concat(gradients, axis=1)
         v, e, nothing = 0.0 * g, g, 0.0 * g[: int(space.problem.fit_intercept), :]
-        for _ in range(SAMPLING.corrections):
+        for _ in range(TUNING.corrections):
             v = v + self.current.solve(xp.concat([e, nothing]))[:size, :]
             values = part @ space.basis.coefficients(v)
             if space.problem.fit_intercept:  # the best constant is part of the Hessian's minimum
@@ -191,7 +169,7 @@ class SampledHessians:
             rows, chances = _drawn_by(own, count, draws)
             drawn.append((rows, own[beside(rows, own)] / beside(chances, own)))
         drawn *= classes if alike else 1
-        constants = SAMPLING.free_share * xp.sum(bends, axis=0) + space.floor
+        constants = TUNING.free_share * xp.sum(bends, axis=0) + space.floor
         self.made += 1
         return ClassHessians(space, drawn, constants, space.ridge)
 
@@ -222,11 +200,11 @@ class SampledHessians:
         chosen = as_numpy(active[beside(random.permutation(some), active)])
         if not self._looks_first(rows):
             return self._uniform(factors, chosen, rows)
-        first, fewer = (min(count, many * space.size) for many in (SAMPLING.first, SAMPLING.pilot))
+        first, fewer = (min(count, many * space.size) for many in (TUNING.first, TUNING.pilot))
         if float64_is_slow(space.operator):
             first = fewer  # a factor of its own would take longer than the rows that it may spare
         pilot, *_ = self._uniform(factors, chosen[:first], rows)
-        looked_at = random_rows(rows, SAMPLING.looked_at, seed + 1)
+        looked_at = random_rows(rows, TUNING.looked_at, seed + 1)
         some = as_numpy(active[beside(looked_at, active)])
         seen = as_numpy(self._leverages(pilot, factors, some))
         enough = max(first, min(count, self._count(rows, rows * float(np.minimum(seen, 1).mean()))))
@@ -287,7 +265,7 @@ class SampledHessians:
         width, outputs, factor = self._pass_terms()
         dimension = rows * float(np.minimum(seen, 1.0).mean())
         steps = expected_steps(rows, space.size, count, space.solver.goal(space.problem), dimension)
-        excess = max(0.0, rows * float(seen.mean()) - SAMPLING.spread * pilot)
+        excess = max(0.0, rows * float(seen.mean()) - TUNING.spread * pilot)
         more = 1.9 * (excess * steps**2) ** (1.0 / 3.0)
         return more * rows * factor * value_in_pass(width, outputs) <= instead * space.size
 
@@ -297,13 +275,13 @@ class SampledHessians:
         Losses other than the square have a new Hessian for every few steps.
         """
         space = self.space
-        few = active <= max(SAMPLING.looked_at, SAMPLING.pilot * space.size)
+        few = active <= max(TUNING.looked_at, TUNING.pilot * space.size)
         return isinstance(space.loss, Squared) and not space.solver.sample and not few
 
     def _leverages(self, pilot: Any, factors: Array, rows: np.ndarray | None = None) -> Array:
         """d_i z_iᵀP⁻¹z_i for some rows or all, from products with a few random vectors."""
         space, size = self.space, self.space.size
-        shape = size + space.problem.fit_intercept, SAMPLING.sketch
+        shape = size + space.problem.fit_intercept, TUNING.sketch
         random = np.random.default_rng(space.solver.random_state).standard_normal(shape)
         directions = pilot.half_solve(space.problem.array(random))
         beta = to_precision(space.basis.coefficients(directions[:size, :]), space.operator.dtype)
@@ -338,7 +316,7 @@ class SampledHessians:
         count = sample_size(max(active, 1), space.size, goal, *self._pass_terms(), dimension)
         slow = float64_is_slow(space.operator)
         if slow and not isinstance(space.loss, Squared):  # a Newton step asks for a digit only
-            return min(count, SAMPLING.factors[2] * space.size)
+            return min(count, TUNING.factors[2] * space.size)
         return count
 
     def _pass_terms(self) -> tuple[int, int, float]:
@@ -365,14 +343,14 @@ def inclusion_chances(shares: Array, count: int) -> Array:
     array([1. , 0.5, 0.5])
     """
     xp, certain = namespace(shares), 0
-    chances = count / max(float(shares.sum()), TINY) * shares
+    chances = count / max(float(shares.sum()), LEAST_POSITIVE) * shares
     while True:
         below = chances < 1.0
         now = len(shares) - int(xp.sum(below))
         if now <= certain:
             return xp.clip(chances, max=1.0)
         certain, rest = now, float(xp.sum(xp.where(below, shares, 0.0)))
-        chances = xp.where(below, (count - certain) / max(rest, TINY) * shares, 1.0)
+        chances = xp.where(below, (count - certain) / max(rest, LEAST_POSITIVE) * shares, 1.0)
 
 
 def class_rows(rows: int, centres: int, classes: int, memory: Memory = None) -> int:
@@ -419,7 +397,7 @@ def passes_for_classes(
     """
     drawn = classes * class_rows(rows, centres, classes, memory)
     digits = math.log10(1.0 / min(tolerance, 0.1))
-    each = SAMPLING.class_steps[0] + SAMPLING.class_steps[1] * math.log(max(1.0, rows / drawn))
+    each = TUNING.class_steps[0] + TUNING.class_steps[1] * math.log(max(1.0, rows / drawn))
     return 2.0 + newton + digits * each
 
 
@@ -451,10 +429,10 @@ def expected_steps(
     if sample >= rows:
         return 1.0
     if dimension is None:
-        goal, left = SAMPLING.begin * min(tolerance, 1.0), SAMPLING.inexact * centres / sample
+        goal, left = TUNING.begin * min(tolerance, 1.0), TUNING.inexact * centres / sample
     else:
         goal, left = min(tolerance, 1.0) * sample / rows, min(dimension, centres) / sample
-    return max(1.0, math.log(goal) / math.log(min(left, SAMPLING.slowest)))
+    return max(1.0, math.log(goal) / math.log(min(left, TUNING.slowest)))
 
 
 def sample_size(
@@ -479,10 +457,10 @@ def sample_size(
         steps = expected_steps(rows, centres, sample, tolerance, dimension)
         return sample * centres + (steps + 2.0) * rows * entry
 
-    first = SAMPLING.factors if dimension is None else (SAMPLING.first, *SAMPLING.factors)
+    first = TUNING.factors if dimension is None else (TUNING.first, *TUNING.factors)
     return min((min(rows, many * centres) for many in (*first, rows)), key=cost)
 
 
 def value_in_pass(width: int, outputs: int) -> float:
     """What a kernel value costs in a pass, in multiply-adds of the preconditioner."""
-    return SAMPLING.entry + SAMPLING.coordinate * width + SAMPLING.output * (outputs - 1)
+    return TUNING.entry + TUNING.coordinate * width + TUNING.output * (outputs - 1)

@@ -112,7 +112,7 @@ def products(  # type: ignore[no-untyped-def]
 
 # ---- minimal hashes of sets, with and without weights --------------------------------------------
 
-UNIT = 2.0**-53
+ROUNDING_UNIT = 2.0**-53
 
 
 @inner
@@ -126,7 +126,7 @@ def _mixed(z):  # type: ignore[no-untyped-def]
 @inner
 def _uniform(z):  # type: ignore[no-untyped-def]
     """A number in (0, 1)."""
-    return (np.float64(z >> np.uint64(11)) + 0.5) * UNIT
+    return (np.float64(z >> np.uint64(11)) + 0.5) * ROUNDING_UNIT
 
 
 @inner
