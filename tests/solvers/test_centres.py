@@ -142,6 +142,19 @@ def test_the_gap_of_losses_with_kinks_is_certified(name, intercept):
     assert better.objective <= found + 1e-12
 
 
+@pytest.mark.parametrize("seed", [2, 13, 26, 112])
+def test_kinks_that_hold_no_value_stop_nobody(seed):
+    """The loss is straight there: a step in b had no end, and none was taken in the end."""
+    random = np.random.default_rng(seed)
+    points, noise = random.standard_normal((60, 3)), random.standard_normal(60)
+    y = np.where(points[:, 0] + 0.3 * noise > 0, 1.0, -1.0)
+    gram = Gaussian(2.0).gram(abs(points), abs(points[:3]))
+    solution = Newton().solve(Problem.on_centres(gram, y, Hinge(), 1e-3, fit_intercept=True))
+    assert solution.status.converged
+    assert solution.gap <= 1e-3 * solution.objective
+    assert len(solution.history["inner_steps"]) < 40
+
+
 def test_several_targets_are_solved_as_if_alone():
     y = np.stack([REAL, REAL**2], axis=1)
     both = Newton(tolerance=1e-12).solve(problem_of(Squared(), y, fit_intercept=True))

@@ -28,7 +28,7 @@ from mercer.estimators.early_stopping import iterative, stopped_by, validation_s
 from mercer.estimators.lengthscales import warn_of_lengthscale
 from mercer.estimators.progress import FitTask, with_progress
 from mercer.evaluation.dispatch import program_of
-from mercer.features.centres import Given, drawn
+from mercer.features.centres import Choice, Given, drawn
 from mercer.functions import Polynomials, RKHSFunction, SplineFunction
 from mercer.kernels import laws
 from mercer.kernels.base import Kernel, parts
@@ -372,11 +372,11 @@ def _count_of(centres: Any) -> int:
             raise ValueError(f"centres must be a whole number ≥ 1; got {centres!r}.")
         return int(centres)
     check_object("an estimator", "centres", centres)
-    if hasattr(centres, "choose"):
-        return int(getattr(centres, "count", 1000))
+    if isinstance(centres, (Choice, Given)):
+        return centres.count
     raise ValueError(
         "centres must be how many, or a choice of mercer.features.centres such as "
-        f"KMeansPlusPlus(1000); got {centres!r}."
+        f"KMeansPlusPlus(1000), Given(points) or Given(indices=[0, 5]); got {centres!r}."
     )
 
 

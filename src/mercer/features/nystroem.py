@@ -15,7 +15,7 @@ from mercer.arrays import to_precision
 from mercer.checks import check_object, is_count
 from mercer.errors import IndefiniteKernelWarning
 from mercer.features.base import FeatureMap, Fill
-from mercer.features.centres import AnyChoice, Uniform
+from mercer.features.centres import AnyChoice, Choice, Given, Uniform
 from mercer.features.inputs import KernelLike, from_tensor, placed_like
 from mercer.kernels import laws
 from mercer.kernels.base import Kernel
@@ -103,6 +103,12 @@ class Nystroem(FeatureMap):
         kernel, choice = self._resolved_kernel(X), self.centres
         if choice is None:
             choice = Uniform(self.n_components, self.random_state)
+        if not isinstance(choice, (Choice, Given)):
+            raise ValueError(
+                "centres must be a choice of mercer.features.centres such as KMeansPlusPlus(1000), "
+                f"Given(points) or Given(indices=[0, 5]), or None to draw n_components; got "
+                f"{choice!r}."
+            )
         centres = choice.choose(kernel, self._training_points(kernel, X))
         gram = Gram(kernel, centres.points)
         self.normalization_ = inverse_root(gram.astype(np.float64).dense(), gram.dtype)

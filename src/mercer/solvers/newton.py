@@ -21,7 +21,7 @@ from mercer.solvers.all_points import OnAllPoints, Products
 from mercer.solvers.driver import DERIVED, NOT_STORED, Callback, Progress, State, drive
 from mercer.solvers.early_stopping import HeldOut
 from mercer.solvers.on_centres import Basis, OnCentres
-from mercer.solvers.optimality import UNATTAINED
+from mercer.solvers.optimality import EPS, UNATTAINED
 from mercer.solvers.preconditioners.memory import check_memory
 from mercer.solvers.preconditioners.sampling import SampledHessians
 from mercer.solvers.problem import Problem, require_squared_norm
@@ -351,6 +351,8 @@ class Newton:
                 state.finished = "the tolerance is reached"
             elif state.newton_steps >= self.iterations:
                 state.stopped = f"the limit of {self.iterations} Newton steps"
+            elif state.width < EPS * space.spread():  # no value is so near to a kink
+                state.finished = "rounding"
             else:
                 self._narrow(state)
             return

@@ -367,7 +367,7 @@ class OnCentres:
         self.size = basis.size
         self.columns = problem.outputs  # that a pass multiplies
         bend = self.loss.smoothness if math.isfinite(self.loss.smoothness) else 1.0
-        self.floor = self.tuning.floor * bend
+        self.floor = self.own_floor = self.tuning.floor * bend
         self.hessians = SampledHessians(self)
         self.count = 0  # passes
         self.changed = 0.0  # share of the objective that the jitter adds
@@ -598,7 +598,20 @@ class OnCentres:
     # ---- steps -----------------------------------------------------------------------------------
 
     def direction(self, point: Point, goal: float) -> Direction:
+        if isinstance(self.loss, Smoothed) and self.problem.fit_intercept:
+            self.floor = max(self.own_floor, self._missing_curvature(point))
         return Direction(self, point, goal)
+
+    def _missing_curvature(self, point: Point) -> float:
+        """What keeps the step in b within the spread of the targets.
+
+        Where no value lies in a kink the loss is straight there: a step in b would be so long that
+        no part of the direction is left to the other coordinates.
+        """
+        bends = self.loss.curvature(self.problem.y_columns, point.values)
+        known = self.xp.sum(self.problem.shares[:, None] * bends, axis=0)
+        wanted = self.xp.abs(point.gradient[-1, :]) / self.spread()
+        return float(self.xp.max(wanted - known))
 
     def search(self, point: Point, direction: Direction) -> tuple[Point, float]:
         """The whole step where it lowers the objective enough, else the best on the way."""
