@@ -569,6 +569,35 @@ def test_rows_are_stored_where_passes_are_many_and_the_answer_stays(few, monkeyp
     assert stored.objective == pytest.approx(walked.objective, rel=2e-9)
 
 
+def test_rows_of_many_classes_are_stored_before_their_blocks_are_made_of_them():
+    rows = Gram(KERNEL, KERNEL.points(X), KERNEL.points(X[: N // 2]))
+    labels = np.arange(len(X)) % 8.0
+    problem = Problem.on_centres(rows, labels, Multinomial(), 1e-3)
+    assert stores_rows(problem, 1)  # blocks of 8 classes would put nearly all rows in coordinates
+    two = Problem.on_centres(rows, np.where(labels > 3, 1.0, -1.0), Logistic(), 1e-3)
+    assert not stores_rows(two, 1)
+
+
+@pytest.mark.parametrize(("ridge", "dtype"), [(1e-3, "float32"), (1e-9, "float64")])
+def test_blocks_of_classes_are_float32_where_that_is_precise_enough(ridge, dtype):
+    labels = np.digitize(REAL, [-1.0, 0.0, 1.0]).astype(float)
+    rows = Gram(KERNEL, KERNEL.points(X), KERNEL.points(CENTRES))
+    problem = Problem.on_centres(rows, labels, Multinomial(), ridge, None, True)
+    solved = []
+    for few in (0, 1 << 20):
+        solver = Newton(tuning=newton.Tuning(centres=on_centres.Tuning(few=few)))
+        state = solver.begin(problem)
+        point = state.work.at(0.1 * np.cos(np.arange(4.0 * len(CENTRES))), np.zeros(4))
+        made = state.work.hessians.at(point, Multinomial())
+        assert made.blocks[0][0].dtype == ("float64" if few else dtype)
+        v = np.random.default_rng(0).standard_normal((len(CENTRES) + 1, 4))
+        solved.append(made.solve(v))
+    size = np.abs(solved[1]).max()
+    np.testing.assert_allclose(
+        *solved, rtol=0.0, atol=(1e-9 if dtype == "float64" else 1e-2) * size
+    )
+
+
 def test_rows_are_not_stored_beyond_the_memory_budget():
     labels = np.digitize(REAL, [-1.0, 0.0, 1.0]).astype(float)
     for memory, expected in ((None, True), (memory_needed(len(X), len(CENTRES), 4, "f8"), False)):
