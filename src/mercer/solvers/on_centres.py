@@ -36,6 +36,7 @@ from mercer.runtime.machine import CPU, float64_is_slow
 from mercer.runtime.threads import blas_for, single_threaded_blas, spans
 from mercer.solvers.krylov import Step, conjugate_steps
 from mercer.solvers.optimality import Evaluation, Gap, centred_slopes, sum_error
+from mercer.solvers.preconditioners.low_rank import TINY
 from mercer.solvers.preconditioners.memory import stores_rows
 from mercer.solvers.preconditioners.sampled_hessian import by_columns
 from mercer.solvers.preconditioners.sampling import SampledHessians, mean_curvature, random_rows
@@ -74,6 +75,11 @@ class Tuning:
     inner_share : float
         The largest share of its gap that a Newton step of another loss than the square leaves;
         it falls like the root of the gap.
+    left : float
+        Of the goal, that a linear system leaves of the gap at the end.
+    hidden : float
+        The same where the jitter adds more than that: the goal of what is left beside it, as the
+        gap without the jitter is larger than what is seen with it.
     near : float
         Times the goal: a larger estimated gap is not worth the pass that certifies it.
     few : int
@@ -88,6 +94,8 @@ class Tuning:
     noise_rows: tuple[int, int, float] = (512, 4096, 0.01)
     floor: float = 1e-9
     inner_share: float = 0.1
+    left: float = 0.5
+    hidden: float = 0.25
     near: float = 10.0
     few: int = 1 << 20
 
@@ -291,7 +299,8 @@ class Direction:
         self._model(step)
         energy = step.energy if isinstance(step.energy, float) else float(step.energy.sum())
         excess = self.space.excess(step.residual, energy)
-        small = excess <= max(0.5 * self.goal * abs(self.objective), self.share * self.before)
+        left = self.space.tuning.left * self.goal * abs(self.objective)
+        small = excess <= max(left, self.share * self.before)
         enough = max(self.share * self.first, self.goal * abs(point.objective))
         if (small and energy <= enough) or self.taken >= self.space.solver.inner_iterations:
             return True
@@ -409,6 +418,14 @@ class OnCentres:
         precisions = {"float64", str(self.operator.dtype)}
         part = self.operator[rows, :]
         return rows, {dtype: MixedPrecision(part.astype(dtype)) for dtype in precisions}
+
+    @cached_property
+    def mean_row(self) -> Array:
+        """The mean of some rows in coordinates of the basis, a column: it is within 1/√rows."""
+        rows, parts = self.some_rows
+        shares = self.problem.shares[beside(rows, self.problem.shares)][:, None]
+        moments = self.basis.pull(parts["float64"].transposed_product(shares))
+        return moments / max(float(self.xp.sum(shares)), TINY)
 
     def begin_stage(self) -> None:
         """Points and products begin in the precision of the data."""
@@ -557,8 +574,14 @@ class OnCentres:
     # ---- judging ---------------------------------------------------------------------------------
 
     def excess(self, gradient: Array, energy: float) -> float:
-        """About what `gap` will say of a point with this gradient g, given gᵀP⁻¹g."""
+        """About what `gap` will say of a point with this gradient g, given gᵀP⁻¹g.
+
+        It is said of slopes at the best constant, of which the gradient in γ differs by about what
+        is left in the constant times the mean of the rows.
+        """
         part = gradient[: self.size, :]
+        if self.problem.fit_intercept and not isinstance(self.loss, Squared):
+            part = part - self.mean_row * gradient[self.size :, :]
         at_slopes = inner(part, part) / (2.0 * self.ridge)
         if not isinstance(self.loss, Squared) or self.hessians.current is None:
             return at_slopes
@@ -572,7 +595,22 @@ class OnCentres:
         estimate = self.excess(point.gradient, energy) / max(abs(point.objective), 1e-300)
         if estimate > self.tuning.near * goal and self.loss is self.problem.loss:
             return estimate
-        return self.gap(point, self.loss).relative
+        gap = self.gap(point, self.loss)
+        if not self._hides(point):
+            return gap.relative
+        # no step lowers what the jitter adds, so that it does not count: `certified` judges without
+        # it, and more of the gap is hidden by it
+        rest = gap.absolute - self._added(point.theta[: self.size, :])
+        return rest / (self.tuning.hidden * max(abs(gap.objective), gap.scale))
+
+    def _hides(self, point: Point) -> bool:
+        """Whether the jitter adds more to the gap than the share of the goal that steps leave.
+
+        The square loss is solved on until rounding is in the way, whatever the jitter adds.
+        """
+        share = self.tuning.left * self.solver.goal(self.problem)
+        added = self._added(point.theta[: self.size, :])
+        return not isinstance(self.loss, Squared) and added > share * abs(point.objective)
 
     def stalled(self, gaps: list[float]) -> bool:
         """Whether refining gains nothing more, because rounding is in the way.
@@ -618,7 +656,7 @@ class OnCentres:
     # ---- steps -----------------------------------------------------------------------------------
 
     def direction(self, point: Point, goal: float) -> Direction:
-        return Direction(self, point, goal)
+        return Direction(self, point, self.tuning.hidden * goal if self._hides(point) else goal)
 
     def search(self, point: Point, direction: Direction) -> tuple[Point, float]:
         """The whole step where it lowers the objective enough, else the best on the way."""
@@ -774,7 +812,9 @@ class OnCentres:
         beta, b = self.coefficients(point)
         gap, gamma = self.gap(point, problem.loss), point.theta[: self.size, :]
         self.changed = self._added(gamma) / (abs(gap.objective) or 1.0)
-        if self._added(gamma) > self.solver.goal(problem) * max(abs(gap.objective), gap.scale):
+        goal = self.solver.goal(problem)
+        missed = gap.relative > goal and self._hides(point)
+        if missed or self._added(gamma) > goal * max(abs(gap.objective), gap.scale):
             gap = self._gap_as_asked(point, problem.loss)
         return gap, problem.stored(beta), b
 
