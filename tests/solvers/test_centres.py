@@ -582,6 +582,74 @@ def test_rows_are_stored_where_passes_are_many_and_the_answer_stays(few, monkeyp
     assert stored.objective == pytest.approx(walked.objective, rel=2e-9)
 
 
+def of_features(ridge, lengthscale=3.0, count=300):
+    """Three classes of float32 rows of eight cosines, on a third of them as centres."""
+    r = np.random.default_rng(0)
+    Z = r.standard_normal((count, 8))
+    rows = 0.5 * np.cos(Z @ r.standard_normal((8, 8)) + r.uniform(0.0, 6.28, 8)).astype("f4")
+    labels = (Z @ r.standard_normal((8, 3)) + r.gumbel(size=(count, 3))).argmax(1)
+    cross = Gaussian(lengthscale).gram(rows, rows[: count // 3])
+    return Problem.on_centres(cross, labels.astype(float), Multinomial(), ridge, None, True)
+
+
+@pytest.mark.parametrize(("lengthscale", "inverse"), [(3.0, 3e5), (10.0, 3e5), (10.0, 3e6)])
+def test_newton_steps_end_where_only_the_jitter_is_left(lengthscale, inverse):
+    """A hundred steps were taken for what the jitter adds to the gap, which none of them lowers."""
+    solution = Newton().solve(of_features(1.0 / inverse, lengthscale))
+    assert len(solution.history["inner_steps"]) <= 15
+    if not solution.status.converged:
+        assert "raise the regularization, or pass float64" in str(solution.status)
+
+
+@pytest.mark.parametrize("stored", [False, True])
+def test_a_linear_system_ends_by_the_gap_at_the_best_constant(stored):
+    """What was left in the constant did not count: each step then left the gap where it was."""
+    space = Newton(1e-9).begin(of_features(1e-3)).work
+    if stored:
+        space.lifted = space.basis.lift(space.operator)
+    point = space.at(space.problem.array(np.zeros((space.size, 3))), np.zeros(3))
+    for _ in range(5):
+        direction = space.direction(point, 1e-9)
+        while not direction.advance():
+            pass
+        point, _ = space.search(point, direction)
+    off = space._at(point.theta + np.eye(space.size + 1)[:, -1:] * np.array([0.1, 0.0, -0.1]))
+    gap, plain = space.gap(off, space.loss), off.gradient[: space.size]
+    plain = float(np.sum(plain**2)) / (2.0 * space.ridge)
+    told = space.excess(off.gradient, np.inf)
+    assert told == pytest.approx(gap.absolute, abs=0.1 * plain)
+    assert plain > 5.0 * gap.absolute
+
+
+def test_rows_of_many_classes_are_stored_before_their_blocks_are_made_of_them():
+    rows = Gram(KERNEL, KERNEL.points(X), KERNEL.points(X[: N // 2]))
+    labels = np.arange(len(X)) % 8.0
+    problem = Problem.on_centres(rows, labels, Multinomial(), 1e-3)
+    assert stores_rows(problem, 1)  # blocks of 8 classes would put nearly all rows in coordinates
+    two = Problem.on_centres(rows, np.where(labels > 3, 1.0, -1.0), Logistic(), 1e-3)
+    assert not stores_rows(two, 1)
+
+
+@pytest.mark.parametrize(("ridge", "dtype"), [(1e-3, "float32"), (1e-9, "float64")])
+def test_blocks_of_classes_are_float32_where_that_is_precise_enough(ridge, dtype):
+    labels = np.digitize(REAL, [-1.0, 0.0, 1.0]).astype(float)
+    rows = Gram(KERNEL, KERNEL.points(X), KERNEL.points(CENTRES))
+    problem = Problem.on_centres(rows, labels, Multinomial(), ridge, None, True)
+    solved = []
+    for few in (0, 1 << 20):
+        solver = Newton(tuning=newton.Tuning(centres=on_centres.Tuning(few=few)))
+        state = solver.begin(problem)
+        point = state.work.at(0.1 * np.cos(np.arange(4.0 * len(CENTRES))), np.zeros(4))
+        made = state.work.hessians.at(point, Multinomial())
+        assert made.blocks[0][0].dtype == ("float64" if few else dtype)
+        v = np.random.default_rng(0).standard_normal((len(CENTRES) + 1, 4))
+        solved.append(made.solve(v))
+    size = np.abs(solved[1]).max()
+    np.testing.assert_allclose(
+        *solved, rtol=0.0, atol=(1e-9 if dtype == "float64" else 1e-2) * size
+    )
+
+
 def test_rows_are_not_stored_beyond_the_memory_budget():
     labels = np.digitize(REAL, [-1.0, 0.0, 1.0]).astype(float)
     for memory, expected in ((None, True), (memory_needed(len(X), len(CENTRES), 4, "f8"), False)):

@@ -221,8 +221,12 @@ def test_slow_kernels_are_computed_once():
     assert len(calls) <= 20 * 20 + 2 * 20  # and its diagonal
 
 
-def test_two_exact_products_certify_what_float32_solved(monkeypatch):
-    """Kα and Kg where the products become exact are those of the gap; a third was Kα again."""
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+def test_two_exact_products_certify_what_float32_solved(monkeypatch, dtype):
+    """Kα and Kg where the products become exact are those of the gap; a third was Kα again.
+
+    For float32 points α is rounded there as it will be stored: rounding it later took two more.
+    """
     exact, product = [], Gram.__matmul__
 
     def counted(gram, values):
@@ -231,9 +235,11 @@ def test_two_exact_products_certify_what_float32_solved(monkeypatch):
 
     monkeypatch.setattr(Gram, "__matmul__", counted)
     tuning = Tuning(all_points=all_points.Tuning(stored=N // 2))
-    problem = Problem(KERNEL.gram(X), CLASSES, Multinomial(), 1e-3, fit_intercept=True)
+    gram = KERNEL.gram(X.astype(dtype))
+    problem = Problem(gram, CLASSES, Multinomial(), 1e-3, fit_intercept=True)
     solution = Newton(1e-4, tuning=tuning).solve(problem)
     assert solution.status.converged
+    assert solution.coefficients.dtype == dtype
     assert "float32" in str(solution.status)
     assert sum(exact) == 2
     monkeypatch.undo()

@@ -97,6 +97,10 @@ class OnlineMachine(_Learned, BaseEstimator):
         check_count(self, "passes", self.passes)
         return self._start(X, y, None, sample_weight, fitting=True)
 
+    def _forget(self) -> None:
+        """Drop what was learned; fits on a cluster, which learn block by block, do so too."""
+        forget(self)
+
     def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
         """Learn the rows of X in their order.
 

@@ -18,14 +18,21 @@ from typing import Any
 import numpy as np
 
 from mercer import linalg
-from mercer.arrays import Array, as_numpy, identity, inner, namespace, to_precision
+from mercer.arrays import Array, as_numpy, inner, namespace, to_precision
 from mercer.errors import NotPositiveDefiniteError
 from mercer.losses import Loss
 from mercer.operators import Gram
 from mercer.runtime.budget import memory_budget
 from mercer.runtime.threads import spans
 from mercer.solvers.krylov import Step, conjugate_steps
-from mercer.solvers.optimality import Evaluation, Gap, centring_intercept, certified_gap, slopes
+from mercer.solvers.optimality import (
+    Evaluation,
+    Gap,
+    centring_intercept,
+    certified_gap,
+    curvature_of_constants,
+    slopes,
+)
 from mercer.solvers.problem import Problem, has_few_features, over_rows
 from mercer.solvers.root import Features, Root, RootMethod
 from mercer.solvers.solution import Solution
@@ -221,12 +228,11 @@ class Curvature:
         return self.diagonal * (v - mean)
 
     def _total(self) -> Array:
-        """Σ_i D_i, or for classes its pseudo-inverse: constants alike for all classes are free."""
-        sums = self.xp.sum(self.diagonal, axis=0)
+        """Σ_i D_i; for classes an inverse where numbers sum to 0, as all that it multiplies do."""
         if self.probability is None:
-            return sums
-        eye = identity(sums.shape[0], sums)
-        values, vectors = linalg.eigen(eye * sums - self.diagonal.T @ self.probability)
+            return self.xp.sum(self.diagonal, axis=0)
+        bend = curvature_of_constants(self.diagonal, self.probability)
+        values, vectors = linalg.eigen(bend)
         large = values > 1e-13 * self.xp.max(values)
         inverse = self.xp.where(large, 1.0 / self.xp.where(large, values, 1.0), 0.0)
         return (vectors * inverse) @ vectors.T
@@ -518,10 +524,13 @@ class OnAllPoints:
         return point.exact
 
     def exactly(self, point: Point) -> Point:
-        """The same point by exact products, and so are those that follow."""
+        """The same point by exact products, and so are those that follow.
+
+        Its coefficients are those that will be stored, which the certificate is about.
+        """
         self.multiply = self.products.exact
         self.forget()
-        return self.at(point.alpha, point.b)
+        return self.at(self.problem.array(self.problem.stored(point.alpha)), point.b)
 
     def sharpen(self) -> bool:
         """Products are exact from the point on that is: there is nothing more to gain."""
@@ -593,8 +602,9 @@ class OnAllPoints:
     def certified(self, problem: Problem, point: Point) -> tuple[Gap, Array, Array]:
         """The gap of the coefficients as they are stored, in float64, and these."""
         alpha = problem.stored(point.alpha)
-        zero = not bool(namespace(alpha).any(alpha != 0))
-        same = alpha.dtype == point.alpha.dtype and problem is self.problem
+        xp = namespace(alpha)
+        zero = not bool(xp.any(alpha != 0))
+        same = problem is self.problem and bool(xp.all(problem.array(alpha) == point.alpha))
         if same and point.exact and self.ridge == problem.regularization:
             # Where Kα was added up on the way, what was lost on it need not be small: it is then
             # computed anew, while Kg of the slopes that are known is not.

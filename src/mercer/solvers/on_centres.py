@@ -36,6 +36,7 @@ from mercer.runtime.machine import CPU, float64_is_slow
 from mercer.runtime.threads import blas_for, single_threaded_blas, spans
 from mercer.solvers.krylov import Step, conjugate_steps
 from mercer.solvers.optimality import Evaluation, Gap, centred_slopes, sum_error
+from mercer.solvers.preconditioners.low_rank import TINY
 from mercer.solvers.preconditioners.memory import stores_rows
 from mercer.solvers.preconditioners.sampled_hessian import by_columns
 from mercer.solvers.preconditioners.sampling import SampledHessians, mean_curvature, random_rows
@@ -66,6 +67,9 @@ class Tuning:
     # loss may be straight
     inner_share: float = 0.1  # the largest share of its gap that a Newton step of another loss than
     # the square leaves; it falls like the root of the gap
+    left: float = 0.5  # of the goal, that a linear system leaves of the gap at the end
+    hidden: float = 0.25  # the same where the jitter adds more than that: of what is left beside
+    # it, as the gap without the jitter is larger than what is seen with it
     near: float = 10.0  # times the goal: a larger estimated gap is not worth the pass that
     # certifies it
     few: int = 1 << 20  # values that are stored in the precision of the points, where they are
@@ -271,7 +275,8 @@ class Direction:
         self._model(step)
         energy = step.energy if isinstance(step.energy, float) else float(step.energy.sum())
         excess = self.space.excess(step.residual, energy)
-        small = excess <= max(0.5 * self.goal * abs(self.objective), self.share * self.before)
+        left = self.space.tuning.left * self.goal * abs(self.objective)
+        small = excess <= max(left, self.share * self.before)
         enough = max(self.share * self.first, self.goal * abs(point.objective))
         if (small and energy <= enough) or self.taken >= self.space.solver.inner_iterations:
             return True
@@ -389,6 +394,14 @@ class OnCentres:
         precisions = {"float64", str(self.operator.dtype)}
         part = self.operator[rows, :]
         return rows, {dtype: MixedPrecision(part.astype(dtype)) for dtype in precisions}
+
+    @cached_property
+    def mean_row(self) -> Array:
+        """The mean of some rows in coordinates of the basis, a column: it is within 1/√rows."""
+        rows, parts = self.some_rows
+        shares = self.problem.shares[beside(rows, self.problem.shares)][:, None]
+        moments = self.basis.pull(parts["float64"].transposed_product(shares))
+        return moments / max(float(self.xp.sum(shares)), TINY)
 
     def begin_stage(self) -> None:
         """Points and products begin in the precision of the data."""
@@ -537,8 +550,14 @@ class OnCentres:
     # ---- judging ---------------------------------------------------------------------------------
 
     def excess(self, gradient: Array, energy: float) -> float:
-        """About what `gap` will say of a point with this gradient g, given gᵀP⁻¹g."""
+        """About what `gap` will say of a point with this gradient g, given gᵀP⁻¹g.
+
+        It is said of slopes at the best constant, of which the gradient in γ differs by about what
+        is left in the constant times the mean of the rows.
+        """
         part = gradient[: self.size, :]
+        if self.problem.fit_intercept and not isinstance(self.loss, Squared):
+            part = part - self.mean_row * gradient[self.size :, :]
         at_slopes = inner(part, part) / (2.0 * self.ridge)
         if not isinstance(self.loss, Squared) or self.hessians.current is None:
             return at_slopes
@@ -552,7 +571,22 @@ class OnCentres:
         estimate = self.excess(point.gradient, energy) / max(abs(point.objective), 1e-300)
         if estimate > self.tuning.near * goal and self.loss is self.problem.loss:
             return estimate
-        return self.gap(point, self.loss).relative
+        gap = self.gap(point, self.loss)
+        if not self._hides(point):
+            return gap.relative
+        # no step lowers what the jitter adds, so that it does not count: `certified` judges without
+        # it, and more of the gap is hidden by it
+        rest = gap.absolute - self._added(point.theta[: self.size, :])
+        return rest / (self.tuning.hidden * max(abs(gap.objective), gap.scale))
+
+    def _hides(self, point: Point) -> bool:
+        """Whether the jitter adds more to the gap than the share of the goal that steps leave.
+
+        The square loss is solved on until rounding is in the way, whatever the jitter adds.
+        """
+        share = self.tuning.left * self.solver.goal(self.problem)
+        added = self._added(point.theta[: self.size, :])
+        return not isinstance(self.loss, Squared) and added > share * abs(point.objective)
 
     def stalled(self, gaps: list[float]) -> bool:
         """Whether refining gains nothing more, because rounding is in the way.
@@ -600,7 +634,7 @@ class OnCentres:
     def direction(self, point: Point, goal: float) -> Direction:
         if isinstance(self.loss, Smoothed) and self.problem.fit_intercept:
             self.floor = max(self.own_floor, self._missing_curvature(point))
-        return Direction(self, point, goal)
+        return Direction(self, point, self.tuning.hidden * goal if self._hides(point) else goal)
 
     def _missing_curvature(self, point: Point) -> float:
         """What keeps the step in b within the spread of the targets.
@@ -767,7 +801,9 @@ class OnCentres:
         beta, b = self.coefficients(point)
         gap, gamma = self.gap(point, problem.loss), point.theta[: self.size, :]
         self.changed = self._added(gamma) / (abs(gap.objective) or 1.0)
-        if self._added(gamma) > self.solver.goal(problem) * max(abs(gap.objective), gap.scale):
+        goal = self.solver.goal(problem)
+        missed = gap.relative > goal and self._hides(point)
+        if missed or self._added(gamma) > goal * max(abs(gap.objective), gap.scale):
             gap = self._gap_as_asked(point, problem.loss)
         return gap, problem.stored(beta), b
 

@@ -536,10 +536,7 @@ def _centred_classes(loss: Loss, y: Array, fitted: Array, p: Array, start: Array
         slope = p @ (probability - y)
         if float(xp.max(xp.abs(slope))) <= 1e-17:
             break
-        weighted = p[:, None] * probability
-        diagonal = xp.sum(weighted, axis=0)
-        bend = identity(y.shape[1], y) * diagonal
-        bend = bend - weighted.T @ probability
+        bend = curvature_of_constants(p[:, None] * probability, probability)
         step = -linalg.symmetric_solve(bend, slope[:, None], cutoff=1e-14)[0][:, 0]
         fall, length = float(slope @ step), 1.0
         after = float(loss.risk(y, fitted + b + step, p))
@@ -550,6 +547,25 @@ def _centred_classes(loss: Loss, y: Array, fitted: Array, p: Array, start: Array
         if float(xp.max(xp.abs(step))) <= 1e-14 * (1.0 + float(xp.max(xp.abs(b)))):
             break
     return b - xp.mean(b)
+
+
+def curvature_of_constants(weighted: Array, probability: Array) -> Array:
+    """Σ_i p_i(diag(q_i) − q_i q_iᵀ) of rows p_i q_i and q_i, and a multiple of 11ᵀ.
+
+    It is the Laplacian of a graph on the classes, whose links are Σ_i p_i q_ia q_ib: sums of them
+    have all digits where the differences q − q² have none. Constants alike for all classes bend
+    nothing, which rounding would hide: their eigenvalue is lifted to the mean of the others.
+
+    >>> import numpy as np
+    >>> q = np.array([[0.5, 0.5]])
+    >>> curvature_of_constants(q, q)
+    array([[0.5, 0. ],
+           [0. , 0.5]])
+    """
+    xp, eye = namespace(probability), identity(probability.shape[1], probability)
+    links = (1.0 - eye) * (weighted.T @ probability)
+    degrees = xp.sum(links, axis=0)
+    return eye * degrees - links + xp.sum(degrees) / max(1, len(degrees) * (len(degrees) - 1))
 
 
 # ---- residuals and gradients ---------------------------------------------------------------------

@@ -12,7 +12,7 @@ from mercer.operators import Gram
 from mercer.runtime.budget import MEGABYTE, Memory, free_memory, memory_budget
 from mercer.runtime.machine import CPU
 from mercer.solvers.preconditioners.sampling import TUNING as SAMPLING
-from mercer.solvers.preconditioners.sampling import value_in_pass
+from mercer.solvers.preconditioners.sampling import class_rows, value_in_pass
 from mercer.solvers.problem import Problem
 
 
@@ -46,7 +46,8 @@ def stores_rows(problem: Problem, passes: int) -> bool:
     """Whether K_nM L⁻ᵀ is worth storing in float32, after so many passes, and there is room.
 
     It is as soon as passes have taken as long as storing it takes: whatever is to come, both take
-    at most twice as long as the better one. The square loss is near its end by then.
+    at most twice as long as the better one. The square loss is near its end by then. The blocks of
+    several classes are made of such rows, which counts as if it were done.
     """
     operator, size = problem.operator, problem.size
     if isinstance(problem.loss, Squared) or not isinstance(operator, Gram):
@@ -57,6 +58,9 @@ def stores_rows(problem: Problem, passes: int) -> bool:
     spent = passes * value_in_pass(width, problem.outputs)
     needed = memory_needed(problem.rows, size, problem.outputs, operator.dtype, loss=problem.loss)
     lifting = size if operator.dtype == np.float64 else size // 2
+    if problem.loss.is_multiclass:
+        drawn = class_rows(problem.rows, size, problem.outputs, operator.memory) * problem.outputs
+        spent += lifting * drawn / problem.rows
     room = memory_budget(operator.memory) - needed
     return spent >= lifting and 8 * problem.rows * size <= room
 

@@ -279,34 +279,45 @@ class ClassHessians:
         self.blocks: list[tuple[Array, Array]] = [()] * len(self.drawn)  # type: ignore[list-item]
 
         def factor(k: int) -> None:
-            self.blocks[k] = self._factored(*self._block(k, ridge), few)
+            self.blocks[k] = self._factored(k, ridge, few)
 
         with single_threaded_blas() if host else nullcontext():
             first = {id(rows): k for k, (rows, _) in reversed(list(enumerate(self.drawn)))}
             run(factor, first.values(), thread_count() if host else 1)
         self.blocks = [self.blocks[first[id(rows)]] for rows, _ in self.drawn]
 
-    def _factored(self, block: Array, roots: Array, few: bool) -> tuple[Array, Array]:
-        """W of a class, in float32 where that is precise enough, and the roots of D."""
-        inner = linalg.shift_diagonal(block @ block.T, 1.0)
-        largest = float(namespace(inner).max(namespace(inner).sum(abs(inner), axis=1)))
-        factor = replace(linalg.cholesky(inner, overwrite=True), refined=False)
-        # in float32 the least values of I − WᵀW, one over this, are still exact to a hundredth
-        single = not few and 100.0 * float(np.finfo(np.float32).eps) * largest < 1.0
-        return to_precision(factor.half_solve(block), "float32" if single else "float64"), roots
+    def _factored(self, k: int, ridge: float, few: bool) -> tuple[Array, Array]:
+        """W of a class, in float32 where that is precise enough, and the roots of D.
 
-    def _block(self, k: int, ridge: float) -> tuple[Array, Array]:
-        """R D^(-½) of a class, and the roots of D."""
+        I + BBᵀ is no less than I, of which float32 leaves a hundredth where its norm is below
+        1/(100ε); so it does then of the least values of I − WᵀW, which are one over that norm.
+        """
+        z, scales, roots = self._rows(k, ridge)
+        for dtype in ("float64",) if few else ("float32", "float64"):
+            block = to_precision(z, dtype) * to_precision(scales, dtype)
+            block /= to_precision(roots, dtype)
+            if isinstance(block, np.ndarray):
+                clear_small(block)
+            inner = linalg.shift_diagonal(block @ block.T, 1.0)
+            xp = namespace(inner)
+            largest = float(xp.max(xp.sum(abs(inner), axis=1)))
+            if dtype == "float64" or 100.0 * float(np.finfo(dtype).eps) * largest < 1.0:
+                break
+        factor = replace(linalg.cholesky(inner, overwrite=True), refined=False)
+        return factor.half_solve(block), roots
+
+    def _rows(self, k: int, ridge: float) -> tuple[Array, Array, Array]:
+        """The rows z of a class, the roots of their weights, and those of D."""
         space, (rows, weights) = self.space, self.drawn[k]
         if space.lifted is not None:
-            z = to_precision(space.lifted[rows, :].dense(), "float64")
+            z = space.lifted[rows, :].dense()
         else:
             z = space.basis.pull(space.operator[rows, :].astype(np.float64).dense().T).T
         xp, roots = namespace(weights), zeros(space.size, weights) + ridge**0.5
         if space.problem.fit_intercept:
-            z = xp.concat([z, 1.0 + 0.0 * weights[:, None]], axis=1)
+            z = xp.concat([z, to_precision(1.0 + 0.0 * weights[:, None], z.dtype)], axis=1)
             roots = xp.concat([roots, self.constants[k : k + 1] ** 0.5])
-        return z * weights[:, None] ** 0.5 / roots, roots
+        return z, weights[:, None] ** 0.5, roots
 
     def solve(self, residual: Array) -> Array:
         """P⁻¹r, a column for each class."""
