@@ -8,6 +8,7 @@ import re
 import numpy as np
 import pytest
 from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning
 
 from mercer import (
     KernelClassifier,
@@ -22,7 +23,7 @@ from mercer.errors import ApproximationWarning
 from mercer.features.centres import Given
 from mercer.kernels import Gaussian
 from mercer.losses import Hinge, Logistic, Multinomial, Quantile
-from mercer.solvers import DualAscent, automatic
+from mercer.solvers import ConjugateGradient, Direct, DualAscent, automatic
 from mercer.solvers.automatic import Rates, choose
 
 RNG = np.random.default_rng(0)
@@ -38,6 +39,18 @@ MODELS = [
     KernelRidge(kernel="rbf", gamma="median"),
 ]
 RATES = Rates({"float32": 1e11, "float64": 5e10}, 1e-9, 4)
+
+
+@dataclasses.dataclass(frozen=True)
+class Noting:
+    """A factorisation that notes the time limits it was given."""
+
+    time_limit: float | None = None
+    limits: list[float | None] = dataclasses.field(default_factory=list)
+
+    def solve(self, problem):
+        self.limits.append(self.time_limit)
+        return Direct().solve(problem)
 
 
 @pytest.mark.parametrize("loss", [Logistic(), Multinomial()])
@@ -106,6 +119,33 @@ def test_a_time_limit_ends_a_fit_and_is_named(loss):
     model = KernelClassifier(loss, 1e-7, tol=1e-12, time_limit=1e-9)
     with pytest.warns(Warning, match="time limit"):
         model.fit(np.repeat(X, 6, axis=0), RNG.integers(0, 2, 1200))
+
+
+@pytest.mark.parametrize("estimator", [KernelRidge, KernelRidgeClassifier])
+def test_a_time_limit_of_ridge_takes_what_ends_in_time(estimator):
+    rows = RNG.standard_normal((3000, 3))
+    model = estimator(kernel="rbf", alpha=1e-3, time_limit=1e-3)
+    text = model.explain(rows, rows[:, 0] > 0)
+    assert "Direct: about" in text
+    assert "longer than the time limit of 0.001 s" in text
+    with pytest.warns(ApproximationWarning, match="centres"):
+        model.fit(rows, rows[:, 0] > 0)
+    assert len(model.dual_coef_) < 3000
+    iterating = estimator(kernel="rbf", alpha=1e-9, time_limit=1e-3, solver=ConjugateGradient())
+    with pytest.warns(ConvergenceWarning, match="Stopped by the time limit"):
+        iterating.fit(rows, rows[:, 0] > 0)
+    model = estimator(kernel="rbf", time_limit=60.0)
+    assert "Few rows" in model.explain(rows[:500], rows[:500, 0] > 0)
+    with pytest.raises(ValueError, match="needs a finite time_limit > 0; got -1"):
+        estimator(time_limit=-1).fit(rows, rows[:, 0] > 0)
+
+
+def test_targets_with_an_alpha_each_share_the_time():
+    solver = Noting()
+    model = KernelRidge([1e-3, 1e-2, 1e-1], kernel="rbf", time_limit=90.0, solver=solver)
+    model.fit(X, np.column_stack([Y, -Y, Y**2]))
+    first, second, third = solver.limits
+    assert 20.0 < first <= 30.0 < second < third  # what others leave
 
 
 def test_centres_of_rows_that_are_all_zero():
