@@ -247,7 +247,7 @@ def formulation(
     that of other losses than the square. With `stopping` the solver iterates, and ends by it.
     There are so many `problems`, each of a part of the rows; all of them have the time limit.
     """
-    deadline = _deadline(time_limit)
+    deadline = None if time_limit is None else _deadline(time_limit)
     warn_of_lengthscale(kernel, points)
     if centres is None and not points.machine.pairs_rows:
         centres = min(automatic.default_centres(len(points)), len(points))
@@ -297,10 +297,8 @@ def formulation(
     return Formulation(kernel, cross, chosen, solver, on_all_points=False, **given)
 
 
-def _deadline(time_limit: float | None) -> float | None:
+def _deadline(time_limit: float) -> float:
     """When a fit that begins now should end."""
-    if time_limit is None:
-        return None
     check_positive("an estimator", "time_limit", time_limit)
     return time.perf_counter() + float(time_limit)
 
@@ -339,7 +337,7 @@ def formulation_on_blocks(
     stopping: HeldOut | None = None,
 ) -> Formulation:
     """f on centres, for rows that come in blocks which are read anew in every pass."""
-    deadline = _deadline(time_limit)
+    deadline = None if time_limit is None else _deadline(time_limit)
     check_restartable(blocks)
     if isinstance(centres, Given):
         chosen = centres.choose(kernel, kernel.points(centres.points)).points
