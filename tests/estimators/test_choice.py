@@ -8,9 +8,11 @@ import re
 import numpy as np
 import pytest
 from sklearn.base import clone
-from sklearn.exceptions import ConvergenceWarning
+from sklearn.exceptions import ConvergenceWarning, NotFittedError
 
 from mercer import (
+    SVC,
+    SVR,
     KernelClassifier,
     KernelLogisticRegression,
     KernelPoissonRegressor,
@@ -18,6 +20,9 @@ from mercer import (
     KernelRegressor,
     KernelRidge,
     KernelRidgeClassifier,
+    NuSVC,
+    NuSVR,
+    OneClassSVM,
 )
 from mercer.errors import ApproximationWarning
 from mercer.features.centres import Given
@@ -89,6 +94,58 @@ def test_every_estimator_explains_before_and_after_the_fit(model, in_a_hurry):
     assert len(model.X_fit_) == 30
     assert "No exact solution is within reach." in model.explain()
     assert str(model.solution_.status) in model.explain()
+
+
+@pytest.mark.parametrize(
+    "model", [SVC(), NuSVC(nu=0.3), SVR(), NuSVR(), OneClassSVM()], ids=lambda m: type(m).__name__
+)
+def test_machines_explain_before_and_after_the_fit(model):
+    before = model.explain(X, Y == 1)
+    assert re.match(r"→ DualAscent: about \S+ s and \S+ MB\nIt is exact\.$", before)
+    assert not hasattr(model, "function_")
+    assert not hasattr(model, "n_features_in_")
+    model.fit(X, Y == 1)
+    status = (model.statuses_ if hasattr(model, "statuses_") else [model.solution_.status])[0]
+    after = "DualAscent. The solver was given, or there was nothing to choose."
+    assert model.explain() == f"{after}\n{status}"
+    limited = clone(model).set_params(time_limit=1e-6)
+    text = "It is exact, but is stopped by the time limit of 1e-06 s."
+    assert text in limited.explain(X, Y == 1)
+
+
+def test_pairs_of_classes_are_explained_together():
+    model, classes = SVC(), np.digitize(X[:, 0], [-0.5, 0.5])
+    assert "There are 3 pairs of classes, with a machine each." in model.explain(X, classes)
+    assert "\n3 of 3 pairs of classes are solved; the worst:\nSolved: " in (
+        model.fit(X, classes).explain()
+    )
+    with pytest.raises(NotFittedError):
+        SVC().explain()
+
+
+@pytest.mark.parametrize(
+    "model",
+    [SVC(C=1e6), NuSVC(nu=0.3), SVR(C=1e6), NuSVR(C=1e6), OneClassSVM()],
+    ids=lambda m: type(m).__name__,
+)
+def test_a_time_limit_ends_machines_and_is_named(model):
+    rows, random = np.repeat(X, 15, axis=0), np.random.default_rng(0)
+    rows = rows + 0.01 * random.standard_normal(rows.shape)
+    model = clone(model).set_params(time_limit=1e-6, tol=1e-9)
+    with pytest.warns(ConvergenceWarning, match="The time limit ended it"):
+        model.fit(rows, random.integers(0, 2, len(rows)))
+    assert np.isfinite(model.predict(rows)).all()
+    with pytest.raises(ValueError, match="needs a finite time_limit > 0"):
+        clone(model).set_params(time_limit=0).fit(rows, rows[:, 0] > 0)
+
+
+def test_pairs_of_classes_share_the_time():
+    rows, random = RNG.standard_normal((3000, 3)), np.random.default_rng(0)
+    model = SVC(C=1e6, tol=1e-9, time_limit=1e-6)
+    with pytest.warns(ConvergenceWarning, match="The time limit ended it"):
+        model.fit(rows, random.integers(0, 3, len(rows)))
+    assert not any(status.converged for status in model.statuses_)
+    assert model.explain().splitlines()[1] == "0 of 3 pairs of classes are solved; the worst:"
 
 
 def test_where_nothing_was_chosen_it_says_so():
