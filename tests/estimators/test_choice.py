@@ -8,8 +8,11 @@ import re
 import numpy as np
 import pytest
 from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning, NotFittedError
 
 from mercer import (
+    SVC,
+    SVR,
     KernelClassifier,
     KernelLogisticRegression,
     KernelPoissonRegressor,
@@ -17,12 +20,15 @@ from mercer import (
     KernelRegressor,
     KernelRidge,
     KernelRidgeClassifier,
+    NuSVC,
+    NuSVR,
+    OneClassSVM,
 )
 from mercer.errors import ApproximationWarning
 from mercer.features.centres import Given
 from mercer.kernels import Gaussian
 from mercer.losses import Hinge, Logistic, Multinomial, Quantile
-from mercer.solvers import DualAscent, automatic
+from mercer.solvers import ConjugateGradient, Direct, DualAscent, automatic
 from mercer.solvers.automatic import Rates, choose
 
 RNG = np.random.default_rng(0)
@@ -38,6 +44,18 @@ MODELS = [
     KernelRidge(kernel="rbf", gamma="median"),
 ]
 RATES = Rates({"float32": 1e11, "float64": 5e10}, 1e-9, 4)
+
+
+@dataclasses.dataclass(frozen=True)
+class Noting:
+    """A factorisation that notes the time limits it was given."""
+
+    time_limit: float | None = None
+    limits: list[float | None] = dataclasses.field(default_factory=list)
+
+    def solve(self, problem):
+        self.limits.append(self.time_limit)
+        return Direct().solve(problem)
 
 
 @pytest.mark.parametrize("loss", [Logistic(), Multinomial()])
@@ -78,6 +96,58 @@ def test_every_estimator_explains_before_and_after_the_fit(model, in_a_hurry):
     assert str(model.solution_.status) in model.explain()
 
 
+@pytest.mark.parametrize(
+    "model", [SVC(), NuSVC(nu=0.3), SVR(), NuSVR(), OneClassSVM()], ids=lambda m: type(m).__name__
+)
+def test_machines_explain_before_and_after_the_fit(model):
+    before = model.explain(X, Y == 1)
+    assert re.match(r"→ DualAscent: about \S+ s and \S+ MB\nIt is exact\.$", before)
+    assert not hasattr(model, "function_")
+    assert not hasattr(model, "n_features_in_")
+    model.fit(X, Y == 1)
+    status = (model.statuses_ if hasattr(model, "statuses_") else [model.solution_.status])[0]
+    after = "DualAscent. The solver was given, or there was nothing to choose."
+    assert model.explain() == f"{after}\n{status}"
+    limited = clone(model).set_params(time_limit=1e-6)
+    text = "It is exact, but is stopped by the time limit of 1e-06 s."
+    assert text in limited.explain(X, Y == 1)
+
+
+def test_pairs_of_classes_are_explained_together():
+    model, classes = SVC(), np.digitize(X[:, 0], [-0.5, 0.5])
+    assert "There are 3 pairs of classes, with a machine each." in model.explain(X, classes)
+    assert "\n3 of 3 pairs of classes are solved; the worst:\nSolved: " in (
+        model.fit(X, classes).explain()
+    )
+    with pytest.raises(NotFittedError):
+        SVC().explain()
+
+
+@pytest.mark.parametrize(
+    "model",
+    [SVC(C=1e6), NuSVC(nu=0.3), SVR(C=1e6), NuSVR(C=1e6), OneClassSVM()],
+    ids=lambda m: type(m).__name__,
+)
+def test_a_time_limit_ends_machines_and_is_named(model):
+    rows, random = np.repeat(X, 15, axis=0), np.random.default_rng(0)
+    rows = rows + 0.01 * random.standard_normal(rows.shape)
+    model = clone(model).set_params(time_limit=1e-6, tol=1e-9)
+    with pytest.warns(ConvergenceWarning, match="The time limit ended it"):
+        model.fit(rows, random.integers(0, 2, len(rows)))
+    assert np.isfinite(model.predict(rows)).all()
+    with pytest.raises(ValueError, match="needs a finite time_limit > 0"):
+        clone(model).set_params(time_limit=0).fit(rows, rows[:, 0] > 0)
+
+
+def test_pairs_of_classes_share_the_time():
+    rows, random = RNG.standard_normal((3000, 3)), np.random.default_rng(0)
+    model = SVC(C=1e6, tol=1e-9, time_limit=1e-6)
+    with pytest.warns(ConvergenceWarning, match="The time limit ended it"):
+        model.fit(rows, random.integers(0, 3, len(rows)))
+    assert not any(status.converged for status in model.statuses_)
+    assert model.explain().splitlines()[1] == "0 of 3 pairs of classes are solved; the worst:"
+
+
 def test_where_nothing_was_chosen_it_says_so():
     model = KernelClassifier("hinge", solver=DualAscent())
     assert model.explain(X, Y > 1).startswith("DualAscent. The solver was given, or there")
@@ -106,6 +176,33 @@ def test_a_time_limit_ends_a_fit_and_is_named(loss):
     model = KernelClassifier(loss, 1e-7, tol=1e-12, time_limit=1e-9)
     with pytest.warns(Warning, match="time limit"):
         model.fit(np.repeat(X, 6, axis=0), RNG.integers(0, 2, 1200))
+
+
+@pytest.mark.parametrize("estimator", [KernelRidge, KernelRidgeClassifier])
+def test_a_time_limit_of_ridge_takes_what_ends_in_time(estimator):
+    rows = RNG.standard_normal((3000, 3))
+    model = estimator(kernel="rbf", alpha=1e-3, time_limit=1e-3)
+    text = model.explain(rows, rows[:, 0] > 0)
+    assert "Direct: about" in text
+    assert "longer than the time limit of 0.001 s" in text
+    with pytest.warns(ApproximationWarning, match="centres"):
+        model.fit(rows, rows[:, 0] > 0)
+    assert len(model.dual_coef_) < 3000
+    iterating = estimator(kernel="rbf", alpha=1e-9, time_limit=1e-3, solver=ConjugateGradient())
+    with pytest.warns(ConvergenceWarning, match="Stopped by the time limit"):
+        iterating.fit(rows, rows[:, 0] > 0)
+    model = estimator(kernel="rbf", time_limit=60.0)
+    assert "Few rows" in model.explain(rows[:500], rows[:500, 0] > 0)
+    with pytest.raises(ValueError, match="needs a finite time_limit > 0; got -1"):
+        estimator(time_limit=-1).fit(rows, rows[:, 0] > 0)
+
+
+def test_targets_with_an_alpha_each_share_the_time():
+    solver = Noting()
+    model = KernelRidge([1e-3, 1e-2, 1e-1], kernel="rbf", time_limit=90.0, solver=solver)
+    model.fit(X, np.column_stack([Y, -Y, Y**2]))
+    first, second, third = solver.limits
+    assert 20.0 < first <= 30.0 < second < third  # what others leave
 
 
 def test_centres_of_rows_that_are_all_zero():

@@ -10,6 +10,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from mercer.functions import RKHSFunction
 from mercer.kernels import Gaussian, Linear, Matern, Polynomial, Precomputed, Sigmoid
 from mercer.losses import Absolute, Squared
 from mercer.solvers import Direct, Problem, direct
@@ -367,6 +368,49 @@ def test_the_smaller_side_is_chosen():
     assert "primal" not in Direct().solve(problem(Gaussian(), n=40)).status.message
 
 
+LARGE = {
+    "large units": (Linear(), 1e6, 0.0),
+    "far off": (Linear(), 1e6, 1e7),
+    "units that differ": (Linear(), np.array([1e6, 1e3, 1.0]), 0.0),
+    "equal columns": (Linear(), 1e6 * np.array([[1, 1, 0], [0, 0, 0], [0, 0, 1]]), 0.0),
+    "quadratic": (Polynomial(2), 1e3, 0.0),
+    "quadratic, far off": (Polynomial(2), 1e3, 1e3),
+}
+
+
+@pytest.mark.parametrize("weighted", [False, True], ids=["", "weights"])
+@pytest.mark.parametrize("intercept", [False, True], ids=["", "intercept"])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("case", LARGE)
+def test_columns_in_large_units_keep_their_digits(case, dtype, intercept, weighted):
+    """(y − f)/ρ is as large as y/ρ, and K·α lost two digits of f: the least α loses none."""
+    kernel, scale, off = LARGE[case]
+    rng = np.random.default_rng(0)
+    rows = rng.standard_normal((300, 3))
+    y = np.stack([np.sin(rows[:, 0]) + rows[:, 1], rng.standard_normal(300)], axis=1)
+    X = (rows @ scale if np.ndim(scale) == 2 else rows * scale) + off
+    X, y = X.astype(dtype), y.astype(dtype)
+    weights = np.arange(300.0) % 3 if weighted else np.ones(300)
+    ridge = 1.0 / weights.sum()
+    solution = Direct().solve(Problem(kernel.gram(X), y, Squared(), ridge, weights, intercept))
+    roots = np.sqrt(weights / weights.sum())[:, None]
+    features = kernel.features(kernel.points(X.astype(np.float64)))
+    mean, level = (roots.T**2 @ v if intercept else 0.0 * v[:1] for v in (features, y))
+    u, s, vt = np.linalg.svd(roots * (features - mean), full_matrices=False)
+    best = (features - mean) @ vt.T @ (
+        s[:, None] / (s[:, None] ** 2 + ridge) * (u.T @ (roots * (y - level)))
+    ) + level
+    wide = kernel.gram(X.astype(np.float64))
+    values = wide @ solution.coefficients.astype(np.float64) + solution.intercept
+    error = (
+        np.linalg.norm(roots * (values - best), axis=0) / np.linalg.norm(roots * y, axis=0)
+    ).max()
+    lost = case in ("units that differ", "quadratic", "quadratic, far off") and not intercept
+    assert error < max(1.1 * solution.gap, 1e-6)
+    assert error < (1e-3 if lost else 1e-4 if dtype == np.float32 else 1e-6)
+    assert solution.status.converged == (solution.gap <= (1e-6 if dtype == np.float64 else 1e-2))
+
+
 @pytest.mark.parametrize("alpha", [1e-6, 1e-9])
 def test_primal_keeps_the_digits_of_the_dual_where_the_ridge_is_small(alpha):
     X = points(300)
@@ -501,7 +545,7 @@ def test_values_are_of_the_size_of_the_targets_where_rounding_hides_the_ridge(pr
     gram = Polynomial(3).gram((scale * X).astype(dtype))
     solution = Direct(primal=primal).solve(Problem(gram, y, Squared(), 1 / N))
     assert solution.status.converged or "Scale the columns of X" in str(solution.status)
-    fitted = gram.dense().astype(np.float64) @ solution.coefficients
+    fitted = RKHSFunction(gram.kernel, gram.x, solution.coefficients)(gram.x.data)
     assert np.corrcoef(fitted, y)[0, 1] > 0.8
     assert solution.gap < 1.0
 

@@ -42,6 +42,15 @@ y = np.sin(2 * X[:, 0]) + 0.1 * random.standard_normal(80)
 NEW = random.uniform(-1, 1, (4000, 2))
 
 
+def test_leave_one_out_errors_are_not_told_of_other_coefficients_of_the_function():
+    """In columns of large units α is not (y − f)/(nλ)."""
+    model = KernelRidge(kernel="linear").fit(1e6 * X, y)
+    assert "least coefficients" in str(model.solution_.status)
+    names = {statement.name for statement in model.certificate()}
+    assert "degrees of freedom" in names
+    assert "leave-one-out error" not in names
+
+
 def test_ridge():
     model = KernelRidge(alpha=0.5, kernel=Gaussian()).fit(X, y)
     found = model.certificate()

@@ -17,7 +17,7 @@ from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
-from mercer.checks import check_object
+from mercer.checks import check_object, check_positive
 from mercer.errors import (
     ApproximationWarning,
     IndefiniteKernelWarning,
@@ -247,6 +247,7 @@ def formulation(
     that of other losses than the square. With `stopping` the solver iterates, and ends by it.
     There are so many `problems`, each of a part of the rows; all of them have the time limit.
     """
+    deadline = None if time_limit is None else _deadline(time_limit)
     warn_of_lengthscale(kernel, points)
     if centres is None and not points.machine.pairs_rows:
         centres = min(automatic.default_centres(len(points)), len(points))
@@ -279,6 +280,7 @@ def formulation(
     if stopping is not None:
         solver = stopped_by(solver, stopping)
     given = {"choice": choice, "checkpoint": checkpoint, "loss": loss, "outputs": outputs}
+    given["deadline"] = deadline
     if count is None and centres is None:
         gram = Gram(kernel, points)  # in compiled code no function of Python is called
         gram = with_stored_pairs(gram) if program_of(kernel) is None else gram
@@ -293,6 +295,12 @@ def formulation(
     chosen = _chosen_centres(centres, count, kernel, points, random_state)
     cross = cross_gram(kernel, points, chosen)
     return Formulation(kernel, cross, chosen, solver, on_all_points=False, **given)
+
+
+def _deadline(time_limit: float) -> float:
+    """When a fit that begins now should end."""
+    check_positive("an estimator", "time_limit", time_limit)
+    return time.perf_counter() + float(time_limit)
 
 
 def _chosen_centres(
@@ -324,10 +332,12 @@ def formulation_on_blocks(
     solver: Any,
     centres: Any,
     random_state: Any,
+    time_limit: float | None = None,
     checkpoint: Any = None,
     stopping: HeldOut | None = None,
 ) -> Formulation:
     """f on centres, for rows that come in blocks which are read anew in every pass."""
+    deadline = None if time_limit is None else _deadline(time_limit)
     check_restartable(blocks)
     if isinstance(centres, Given):
         chosen = centres.choose(kernel, kernel.points(centres.points)).points
@@ -344,7 +354,8 @@ def formulation_on_blocks(
     if stopping is not None:
         own = stopped_by(own, stopping)
     cross = BlockedGram(kernel, blocks, chosen, rows)
-    return Formulation(kernel, cross, chosen, own, on_all_points=False, checkpoint=checkpoint)
+    given = {"checkpoint": checkpoint, "deadline": deadline}
+    return Formulation(kernel, cross, chosen, own, on_all_points=False, **given)
 
 
 def is_automatic(solver: Any) -> bool:

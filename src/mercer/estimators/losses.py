@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Mapping
-from dataclasses import KW_ONLY, dataclass, field, replace
+from dataclasses import KW_ONLY, dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from mercer.checks import check_positive, is_number
+from mercer.checks import is_number
 from mercer.estimators.certified import certificate
 from mercer.estimators.early_stopping import stopping_rule
 from mercer.estimators.fitting import Formulation, explain_solver, formulation, is_automatic
@@ -130,9 +129,6 @@ class LossEstimator(CallbackSupportMixin, KernelInput):
         By `ridge`, of `relative_ridge`, it is foreseen how long that takes, for so many problems of
         this part of the rows each.
         """
-        began = time.perf_counter()
-        if self.time_limit is not None:
-            check_positive(self, "time_limit", self.time_limit)
         kernel = self._resolved_kernel(X, weights)
         points = self._training_points(kernel, X, self.centres)
         solver, centres = self.solver, self.centres
@@ -143,7 +139,7 @@ class LossEstimator(CallbackSupportMixin, KernelInput):
                 centres = _all_points(points, loss)
             if centres is not None:  # nothing is left to choose, and nothing need be measured
                 solver = Newton(max(float(self.tol), default_tolerance(loss, points.dtype)))
-        posed = formulation(
+        return formulation(
             kernel,
             points,
             loss,
@@ -161,9 +157,6 @@ class LossEstimator(CallbackSupportMixin, KernelInput):
             problems=problems,
             part=part,
         )
-        if self.time_limit is None:
-            return posed
-        return replace(posed, deadline=began + float(self.time_limit))
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """R² of the predictions, or the share of right labels, as scikit-learn computes it."""

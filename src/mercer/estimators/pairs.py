@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -17,6 +18,7 @@ from mercer.points import DensePoints, PointSet
 from mercer.runtime.budget import memory_budget
 from mercer.runtime.machine import value_cost
 from mercer.runtime.threads import run, single_threaded_blas, thread_count
+from mercer.solvers.driver import LEAST_SECONDS
 from mercer.solvers.dual.rows import PairRows, Rows, StoredRows, is_cheap
 from mercer.solvers.dual.solver import DualAscent, ending
 from mercer.solvers.problem import Problem, has_few_features
@@ -160,6 +162,14 @@ class Machines(Sequence[Machine]):
         return (self[k] for k in range(len(self)))
 
 
+def _with_share(solver: DualAscent, began: float, share: float) -> DualAscent:
+    """The solver with a share of the time that is left of its limit."""
+    if solver.time_limit is None:
+        return solver
+    left = began + solver.time_limit - time.perf_counter()
+    return replace(solver, time_limit=max(share * left, LEAST_SECONDS))
+
+
 def relative_gaps(numbers: np.ndarray) -> np.ndarray:
     """Of pairs, from b, the gap and the primal objective of each."""
     gap, primal = numbers[:, 1], numbers[:, 2]
@@ -234,6 +244,7 @@ class OneVersusOne:
         small = len(self.order) <= TUNING.one_matrix
         alone = small or task is not None or not getattr(self.gram.kernel, "parallel", True)
         threads = 1 if alone else int(min(thread_count(), self.gram.machine.threads))
+        began, left = time.perf_counter(), list(rest)
         rows_of = self._whole() if small else self._by_class(solver, threads)
 
         def work(k: int) -> None:
@@ -243,7 +254,9 @@ class OneVersusOne:
             labels = np.repeat([1.0, -1.0], self.sizes[list(pair)])
             part = Gram(self.gram.kernel, self.gram.x.take(members), None, self.gram.memory)
             problem = pose(part, labels, self.weights[members])
-            solution = solver.solve(problem, rows_of(pair))
+            own = _with_share(solver, began, threads / len(left))
+            left.pop()
+            solution = own.solve(problem, rows_of(pair))
             found[k] = Machine.of(replace(solution, asked=problem.asked))
             if part_task:
                 part_task.end()

@@ -104,6 +104,9 @@ class KernelRidge(RidgeUncertainty, MultiOutputMixin, RegressorMixin, BaseEstima
         block, anew for every product, where they take more than a quarter of its free memory or
         more than `MERCER_MEMORY`. Tensors of torch stay where they are, and predictions at tensors
         are tensors.
+    time_limit : float, optional
+        Seconds after which to return the best f found so far; "auto" takes centres where no exact
+        solver is foreseen to end in time. A factorisation cannot be stopped.
     checkpoint : path, optional
         A file for the state of an iterative solver, written every few steps. A fit that was killed
         and is started again with the same data continues from there; the file is removed at the
@@ -148,6 +151,7 @@ class KernelRidge(RidgeUncertainty, MultiOutputMixin, RegressorMixin, BaseEstima
     _: KW_ONLY
     kernel: KernelLike = "linear"
     solver: Solver | str = "auto"
+    time_limit: float | None = None
     checkpoint: str | Path | None = None
     early_stopping: bool = False
     validation_fraction: float = 0.1
@@ -194,6 +198,7 @@ class KernelRidge(RidgeUncertainty, MultiOutputMixin, RegressorMixin, BaseEstima
             "solver": self.solver,
             "centres": self.centres,
             "random_state": self.random_state,
+            "time_limit": self.time_limit,
             "checkpoint": self.checkpoint,
             "stopping": stopping_rule(self) if self.early_stopping else None,
         }
@@ -208,6 +213,7 @@ class KernelRidge(RidgeUncertainty, MultiOutputMixin, RegressorMixin, BaseEstima
                 ridge=float(min(alphas)),
                 exact=Direct(),
                 exact_only=self._is_precomputed() or not min(alphas) > 0,
+                problems=len(alphas),
                 **named,
             )
         total = len(y) if weights is None else float(weights.sum())
@@ -232,9 +238,9 @@ class KernelRidge(RidgeUncertainty, MultiOutputMixin, RegressorMixin, BaseEstima
             for column, ridge in zip(y.T, ridges, strict=True)
         ]
         parts = []
-        for problem in problems:
+        for k, problem in enumerate(problems):
             part = task.part("target")
-            parts.append(posed.solve(problem, part))
+            parts.append(posed.solve(problem, part, left=len(problems) - k))
             part.end()
         return problems, Solution.stacked(parts)
 

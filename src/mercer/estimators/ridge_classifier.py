@@ -39,7 +39,7 @@ class KernelRidgeClassifier(RidgeSmoother, ClassifierMixin, BaseEstimator):
     slope : float, default=3.0
         > 0; 3 says 95 % for a score of 1. Fit it on scores of rows that the model has not seen, as
         `mercer.fit` does by leave-one-out.
-    solver, centres, random_state, device, checkpoint :
+    solver, centres, random_state, device, time_limit, checkpoint :
     early_stopping, validation_fraction, n_iter_no_change :
         As in `KernelRidge`.
 
@@ -68,6 +68,7 @@ class KernelRidgeClassifier(RidgeSmoother, ClassifierMixin, BaseEstimator):
     fit_intercept: bool = True
     slope: float = 3.0
     solver: Solver | str = "auto"
+    time_limit: float | None = None
     checkpoint: str | Path | None = None
     early_stopping: bool = False
     validation_fraction: float = 0.1

@@ -13,16 +13,17 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 import scipy.sparse
+from sklearn.base import clone
 from sklearn.utils import check_array
 from sklearn.utils.multiclass import _ovr_decision_function
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from mercer.arrays import as_numpy
-from mercer.checks import is_number
+from mercer.checks import check_positive, is_number
 from mercer.estimators.calibration import calibrated, predict_log_proba, predict_proba
 from mercer.estimators.certified import certificate
 from mercer.estimators.early_stopping import stopping_rule, validation_scores
-from mercer.estimators.fitting import keep, with_stored_pairs
+from mercer.estimators.fitting import explanation, keep, with_stored_pairs
 from mercer.estimators.inputs import (
     admit_labels,
     admit_numbers,
@@ -32,6 +33,7 @@ from mercer.estimators.inputs import (
     hosted,
 )
 from mercer.estimators.lengthscales import warn_of_lengthscale
+from mercer.estimators.losses import relative_ridge
 from mercer.estimators.pairs import Machines, OneVersusOne
 from mercer.estimators.progress import CallbackSupportMixin, FitTask, with_callbacks, with_progress
 from mercer.estimators.smaller import compress
@@ -42,13 +44,17 @@ from mercer.kernels.base import Kernel
 from mercer.kernels.conversion import as_kernel, variance_of_entries
 from mercer.kernels.inner_product import Linear
 from mercer.kernels.measures import Seed
-from mercer.losses import EpsilonInsensitive, Hinge
+from mercer.losses import EpsilonInsensitive, Hinge, Loss
 from mercer.operators import Gram
 from mercer.points import HostedPoints, SparsePoints
 from mercer.runtime.threads import spans
+from mercer.solvers.automatic import Choice
 from mercer.solvers.dual import DualAscent
 from mercer.solvers.dual.tube import nu_regression
+from mercer.solvers.foreseen import TUNING as FORESEEN
+from mercer.solvers.foreseen import Posed, dual_ascent
 from mercer.solvers.problem import Problem, loses_digits
+from mercer.solvers.rates import Rates
 from mercer.solvers.solution import Solution, Status
 
 
@@ -84,6 +90,7 @@ class SupportVectorMachine(CallbackSupportMixin, KernelInput):
     cache_size: float | None = None
     verbose: bool = False
     max_iter: int = -1
+    time_limit: float | None = None
     function_: RKHSFunction = field(init=False)
     kernel_: Kernel = field(init=False)
     solution_: Solution = field(init=False)
@@ -111,6 +118,42 @@ class SupportVectorMachine(CallbackSupportMixin, KernelInput):
                 f"max_iter must be a positive whole number, or −1 for the solver's own cap; got "
                 f"{self.max_iter!r}."
             )
+        if self.time_limit is not None:
+            check_positive(self, "time_limit", self.time_limit)
+
+    def explain(self, X: Any = None, y: Any = None, sample_weight: Any = None) -> str:
+        """The solver with its predicted time and memory, or how it ended.
+
+        With X and y, what `fit(X, y)` would take on this machine; nothing is fitted.
+        """
+        if X is not None:
+            return self._foreseen(X, y, sample_weight).explain()
+        check_is_fitted(self)
+        found = self.solutions_ if hasattr(self, "solutions_") else [self.solution_]
+        lines = [explanation(None, self._solver(1))]
+        if len(found) > 1:
+            solved = sum(one.status.converged for one in found)
+            lines.append(f"{solved} of {len(found)} pairs of classes are solved; the worst:")
+        worst = min(found, key=lambda one: (one.status.converged, -one.gap))
+        return "\n".join([*lines, str(worst.status)])
+
+    def _foreseen(self, X: Any, y: Any, sample_weight: Any) -> Choice:
+        """What a fit would take."""
+        raise NotImplementedError
+
+    def _one(self, gram: Gram, loss: Loss, ridge: float | None = None, pairs: int = 1) -> Choice:
+        """Dual ascent, for so many problems with these points and λΣw for targets of spread 1."""
+        points, n = gram.x, gram.shape[0]
+        posed = Posed(gram.kernel, points, loss, 1, Rates.measured(gram.kernel, points))
+        candidate = dual_ascent(posed, self._solver(n), ridge or FORESEEN.ridge)
+        more = (pairs - 1) * (candidate.seconds - FORESEEN.begin)
+        candidate = replace(candidate, seconds=candidate.seconds + more)
+        reason = "It is exact."
+        if self.time_limit is not None and candidate.seconds > self.time_limit:
+            reason = f"It is exact, but is stopped by the time limit of {self.time_limit:g} s."
+        if pairs > 1:
+            reason += f" There are {pairs} pairs of classes, with a machine each."
+        return Choice((candidate,), candidate, reason, n)
 
     def _gram(self, X: Any, weights: np.ndarray) -> Gram:
         kernel = self._weighted_kernel(X, weights)
@@ -140,7 +183,7 @@ class SupportVectorMachine(CallbackSupportMixin, KernelInput):
         )
         limit = solver.limit(points) if self.max_iter == -1 else int(self.max_iter)
         stopping = stopping_rule(self) if getattr(self, "early_stopping", False) else None
-        return replace(solver, max_iterations=limit, stopping=stopping)
+        return replace(solver, max_iterations=limit, stopping=stopping, time_limit=self.time_limit)
 
     def _supported(
         self, gram: Gram, support: np.ndarray, coefficients: np.ndarray, unit: float
@@ -280,19 +323,14 @@ class SupportVectorClassifier(SupportVectorMachine):
     @with_callbacks
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Fit one machine for each pair of classes."""
-        self._check_parameters()
-        X, y, weights = admit_labels(self, X, y, masked(sample_weight))
-        classes, codes = np.unique(y, return_inverse=True)
-        weights = np.ones(len(y)) if weights is None else weights
-        factors = self._class_weights(classes, codes, weights)
+        gram, X, y, weights, classes, codes, factors = self._posed(X, y, sample_weight)
         costs = weights * factors[codes]
-        self._check_classes(classes, codes, costs)
-        gram = self._gram(X, weights)
         pairs = OneVersusOne.of(with_stored_pairs(gram), codes, len(classes), costs)
         solver = self._solver(len(codes))
         task = FitTask.root(self, X, y, weights, len(pairs.pairs))
         listening = task if task.has_callbacks else None
-        hinges = self._hinge_costs(costs) if solver.stopping is None else None
+        quick = solver.stopping is None and solver.time_limit is None
+        hinges = self._hinge_costs(costs) if quick else None
         machines = pairs.solve(self._problem, solver, listening, hinges)
         attributes = self._attributes(gram, pairs, machines)
         attributes |= {"classes_": classes, "class_weight_": factors}
@@ -304,6 +342,23 @@ class SupportVectorClassifier(SupportVectorMachine):
         self._keep(attributes, *(machines[k].solution.status for k in reported))
         task.end(lambda: attributes)
         return self
+
+    def _posed(self, X: Any, y: Any, sample_weight: Any) -> tuple[Any, ...]:
+        """K, the checked data, and a factor of C for each class."""
+        self._check_parameters()
+        X, y, weights = admit_labels(self, X, y, masked(sample_weight))
+        classes, codes = np.unique(y, return_inverse=True)
+        weights = np.ones(len(y)) if weights is None else weights
+        factors = self._class_weights(classes, codes, weights)
+        self._check_classes(classes, codes, weights * factors[codes])
+        return self._gram(X, weights), X, y, weights, classes, codes, factors
+
+    def _foreseen(self, X: Any, y: Any, sample_weight: Any) -> Choice:
+        gram, *_, classes, _, _ = clone(self)._posed(X, y, sample_weight)
+        pairs = len(classes) * (len(classes) - 1) // 2
+        some = 2 * gram.shape[0] // len(classes)  # of a pair
+        C = getattr(self, "C", None)
+        return self._one(gram[:some, :some], Hinge(), C and 1.0 / C, pairs)
 
     def _problem(self, gram: Gram, y: np.ndarray, weights: np.ndarray) -> Problem:
         """The problem of a pair of classes with labels y = ±1."""
@@ -532,7 +587,7 @@ class SVC(SupportVectorClassifier, ClassifierMixin, BaseEstimator):
     ----------
     C : float, default=1.0
         C > 0. With C = ∞ f must separate the classes; `fit` raises an error where none does.
-    kernel, degree, gamma, coef0, shrinking, tol, cache_size, verbose, max_iter :
+    kernel, degree, gamma, coef0, shrinking, tol, cache_size, verbose, max_iter, time_limit :
         As in `SVR`.
     probability : bool, optional
         True gives `predict_proba`, by `CalibratedClassifierCV(SVC(), ensemble=False)`; as in
@@ -606,7 +661,7 @@ class NuSVC(SupportVectorClassifier, ClassifierMixin, BaseEstimator):
     nu : float, default=0.5
         0 < ν ≤ 1; for classes of different weight less than twice the share of the lighter one.
     kernel, degree, gamma, coef0, shrinking, probability, tol, cache_size, class_weight, verbose, \
-max_iter, decision_function_shape, break_ties, random_state :
+max_iter, time_limit, decision_function_shape, break_ties, random_state :
         As in `SVC`.
 
     References
@@ -649,15 +704,13 @@ max_iter, decision_function_shape, break_ties, random_state :
 class SupportVectorRegressor(SupportVectorMachine):
     """One machine for real targets."""
 
+    _: KW_ONLY
+    C: float = 1.0
+
     @with_callbacks
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Fit f and b to real targets y."""
-        self._check_parameters()
-        X, y, weights = admit_numbers(self, X, y, masked(sample_weight))
-        (y,) = hosted(y)
-        y = check_array(column_or_1d(y, warn=True), ensure_2d=False, dtype=np.float64)
-        weights = np.ones(len(y)) if weights is None else weights
-        gram = self._gram(X, weights)
+        gram, X, y, weights = self._posed(X, y, sample_weight)
         task = FitTask.root(self, X, y, weights, None)
         unit = float(y.std()) or float(np.abs(y).max()) or 1.0
 
@@ -671,6 +724,21 @@ class SupportVectorRegressor(SupportVectorMachine):
         self._keep(fitted, solution.status)
         task.end(lambda: fitted)
         return self
+
+    def _posed(self, X: Any, y: Any, sample_weight: Any) -> tuple[Any, ...]:
+        """K and the checked data."""
+        self._check_parameters()
+        X, y, weights = admit_numbers(self, X, y, masked(sample_weight))
+        (y,) = hosted(y)
+        y = check_array(column_or_1d(y, warn=True), ensure_2d=False, dtype=np.float64)
+        weights = np.ones(len(y)) if weights is None else weights
+        return self._gram(X, weights), X, y, weights
+
+    def _foreseen(self, X: Any, y: Any, sample_weight: Any) -> Choice:
+        gram, _, y, weights = clone(self)._posed(X, y, sample_weight)
+        loss = EpsilonInsensitive(float(getattr(self, "epsilon", 0.0)))
+        ridge = relative_ridge(1.0 / (self.C * float(weights.sum())), loss, y, weights)
+        return self._one(gram, loss, ridge)
 
     def _solved(
         self, solver: DualAscent, gram: Gram, y: np.ndarray, weights: np.ndarray
@@ -717,6 +785,8 @@ class SVR(SupportVectorRegressor, RegressorMixin, BaseEstimator):
     max_iter : int, default=-1
         How many steps to take at most; −1 for 100,000 + 1,000 for each point, at most
         ten million. A fit that ends there warns, and says what to do.
+    time_limit : float, optional
+        Seconds after which to stop at the end of a round; pairs of several classes share it.
     early_stopping : bool, default=False
         Whether to hold rows out and return the round of the solver that predicts them best. A round
         brings about 1,000 coefficients to their best values, so that few points take few rounds.
@@ -780,7 +850,7 @@ class NuSVR(SupportVectorRegressor, RegressorMixin, BaseEstimator):
         0 < ν ≤ 1.
     C : float, default=1.0
         C > 0.
-    kernel, degree, gamma, coef0, shrinking, tol, cache_size, verbose, max_iter :
+    kernel, degree, gamma, coef0, shrinking, tol, cache_size, verbose, max_iter, time_limit :
         As in `SVR`.
 
     Attributes
@@ -833,7 +903,7 @@ class OneClassSVM(SupportVectorMachine, OutlierMixin, BaseEstimator):
 
     Parameters
     ----------
-    kernel, degree, gamma, coef0, tol, shrinking, cache_size, verbose, max_iter :
+    kernel, degree, gamma, coef0, tol, shrinking, cache_size, verbose, max_iter, time_limit :
         As in `SVR`.
     nu : float, default=0.5
         0 < ν ≤ 1.
@@ -866,11 +936,7 @@ class OneClassSVM(SupportVectorMachine, OutlierMixin, BaseEstimator):
     @with_callbacks
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Fit f and ρ; y is not used."""
-        self._check_parameters()
-        check_number(self, "nu", at_most=1.0)
-        X, weights = admit_points(self, X, masked(sample_weight))
-        weights = np.ones(length(X)) if weights is None else weights
-        gram = self._gram(X, weights)
+        gram, X, weights = self._posed(X, sample_weight)
         task = FitTask.root(self, X, y, weights, None)
 
         def fitted(alpha: np.ndarray, level: float) -> dict[str, Any]:
@@ -885,6 +951,17 @@ class OneClassSVM(SupportVectorMachine, OutlierMixin, BaseEstimator):
         self._keep({**attributes, "solution_": solution}, solution.status)
         task.end(lambda: attributes)
         return self
+
+    def _posed(self, X: Any, sample_weight: Any) -> tuple[Any, ...]:
+        """K and the checked data."""
+        self._check_parameters()
+        check_number(self, "nu", at_most=1.0)
+        X, weights = admit_points(self, X, masked(sample_weight))
+        weights = np.ones(length(X)) if weights is None else weights
+        return self._gram(X, weights), X, weights
+
+    def _foreseen(self, X: Any, y: Any, sample_weight: Any) -> Choice:
+        return self._one(clone(self)._posed(X, sample_weight)[0], Hinge())
 
     def score_samples(self, X: Any) -> np.ndarray:
         """f(x) for every row of X, ρ where the difference is only rounding."""

@@ -482,7 +482,7 @@ class _Pivoted(Choice):
 
         It is one object that grows, stored in `dtype`, the precision of the points by default.
         """
-        factor = PartialFactor(kernel, x, self.count, dtype, self.tuning)
+        factor = PartialFactor(kernel, x, self.count, dtype, self.tuning, self.tuning.room)
         yield from self._grown(factor, generator(self.random_state))
 
     def _choose(self, kernel: Kernel, x: PointSet) -> Centres:
@@ -583,7 +583,7 @@ class RandomlyPivoted(_Pivoted):
             check_count(self, "pivots", self.pivots)
 
     def _enough(self, factor: PartialFactor) -> bool:
-        if self.pivots is None or 8 * factor.rank < factor.columns.shape[1]:
+        if self.pivots is None or 8 * factor.rank < factor.count:
             return False
         others = max(len(factor.residual) - factor.rank, 1)  # of pivots nothing is left
         mean, square = factor.residual.sum() / others, (factor.residual**2).sum() / others
@@ -613,7 +613,7 @@ class RandomlyPivoted(_Pivoted):
         return [*factor.pivots, *rest.tolist()]
 
     def _block(self, factor: PartialFactor, random: np.random.Generator) -> Candidates:
-        draws = factor.tuning.candidates(factor.columns.shape[1])
+        draws = factor.tuning.candidates(factor.count)
         draws = draws if self._has_columns_at_once(factor) else 2 * draws  # a block is no pass
         shares = factor.residual / factor.residual.sum()
         block = factor.candidates(random.choice(len(shares), draws, p=shares))
@@ -657,7 +657,7 @@ class Greedy(_Pivoted):
 
     def _block(self, factor: PartialFactor, random: np.random.Generator) -> Candidates:
         residual = factor.residual
-        draws = min(factor.tuning.candidates(factor.columns.shape[1]), len(residual))
+        draws = min(factor.tuning.candidates(factor.count), len(residual))
         order = np.argsort(-residual, kind="stable")  # of equal residuals the first comes first
         elsewhere = residual[order[draws]] if draws < len(residual) else 0.0
         block = factor.candidates(order[:draws])

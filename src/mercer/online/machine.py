@@ -85,8 +85,6 @@ class OnlineMachine(_Learned, BaseEstimator):
 
     # ---- learning -------------------------------------------------------------------------------
 
-    _forget = forget  # a method, as those who learn blocks of a cluster are below `estimators`
-
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Forget everything, and learn the rows of X in their order, `passes` times.
 

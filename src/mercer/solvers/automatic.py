@@ -156,8 +156,9 @@ def choose(
     """
     loss, n = Squared() if loss is None else loss, len(points)
     simple = centres is None and exact is None and isinstance(loss, Squared) and not iterative
-    if simple and (why := _few_rows(kernel, points, memory)):
-        only = Candidate("Direct", Direct(), problems * 1e-11 * n**3, 8.0 * n * n, True)
+    only = Candidate("Direct", Direct(), problems * 1e-11 * n**3, 8.0 * n * n, True)
+    in_time = time_limit is None or only.seconds <= TUNING.in_time * time_limit
+    if simple and in_time and (why := _few_rows(kernel, points, memory)):
         return Choice((only,), only, f"Few rows: {why}.", n)
     rates = Rates.measured(kernel, points) if rates is None else rates
     if memory is None and not points.machine.uses_numpy:

@@ -45,7 +45,8 @@ class Tuning:
     refinements: int = 12  # corrections at most; three are usual
     stalled: float = 0.5  # of the residual: a correction that leaves more gains nothing
     margin: float = 0.7  # of the tolerance, for the recursion: the true residual is a little larger
-    preconditioner_share: float = 1 / 3  # of a time limit, for making the preconditioner
+    preconditioner_share: float = 1 / 3  # of a time limit, for the preconditioner: a third of that
+    # for its columns, the rest for their products with each other
 
 
 TOLERANCES = {"float64": 1e-6, "float32": 1e-4, "float32 on a card": 1e-3}
@@ -222,7 +223,7 @@ class ConjugateGradient(Iterative):
     ) -> RidgeState:
         system = self._system(problem)
         if shared is None:
-            limit = self.tuning.preconditioner_share * (self.time_limit or math.inf)
+            limit = self.tuning.preconditioner_share / 3 * (self.time_limit or math.inf)
             columns = self.columns(system, time.perf_counter() + limit)
             system.preconditioner = columns.preconditioner(system.ridge, overwrite=True)
         else:
@@ -388,3 +389,16 @@ class System(RidgeSystem):
 
     preconditioner: LowRank
     shared: SharedColumns | None = None
+    seconds: float = 0.0  # of the last product, where that was in float64, or of two in float32
+
+    def multiply(self, c: Array, dtype: str = "float64") -> Array:
+        start = time.perf_counter()
+        image = super().multiply(c, dtype)
+        seconds = time.perf_counter() - start
+        self.seconds = seconds if dtype == "float64" else 2.0 * seconds
+        return image
+
+    @property
+    def reserve(self) -> float:
+        """Seconds that the answer takes after the last step: two products in float64."""
+        return 2.0 * self.seconds

@@ -10,13 +10,13 @@ from typing import Any
 import numpy as np
 
 from mercer import linalg
-from mercer.arrays import Array, as_numpy, beside, precision, to_precision
+from mercer.arrays import Array, as_numpy, beside, identity, precision, to_precision
 from mercer.errors import NotPositiveDefiniteError
 from mercer.runtime.budget import memory_budget, require_room
 from mercer.runtime.machine import column_memory
 from mercer.solvers.definiteness import without_minimum, witness_of
 from mercer.solvers.krylov import conjugate_gradients
-from mercer.solvers.optimality import ridge_residual
+from mercer.solvers.optimality import ridge_residual, sum_error, value_errors
 from mercer.solvers.problem import Problem, has_few_features
 from mercer.solvers.ridge_system import RidgeSystem
 from mercer.solvers.solution import Solution, Status
@@ -65,7 +65,9 @@ class Direct:
         not stay.
     primal : bool or None, default=None
         Whether to solve for the weights of the kernel's explicit features, of which there must be
-        finitely many; None does where they are fewer than half the points.
+        finitely many; None does where they are fewer than half the points. Where K is so large that
+        f = Kα would lose its digits, α is then the least that gives these weights; it does not
+        solve the system, and the status tells how far values of f may be off.
     keep_factor : bool or None, default=None
         Whether the factor, n² numbers in the precision of the data, stays with the solution:
         deviations, intervals and leave-one-out of `KernelRidge` then need no other. None keeps one
@@ -128,6 +130,8 @@ class Direct:
                 return refined
         solve = work.in_features if primal else work.factored
         solution = solve()
+        if primal and solution.gap > work.goal:
+            solution = min(work.by_weights(), solution, key=lambda found: found.gap)
         # Coefficients are near y/ρ. Where K is so large that their last digits times K exceed y,
         # rounding of Kα drowns ρα: those of a ridge of the size of that rounding are smaller, and
         # nearer to the solution.
@@ -197,9 +201,8 @@ class _Factorisation(RidgeSystem):
 
     def in_features(self, shift: float = 0.0) -> Solution:
         """(SKS + ρI)⁻¹ = (I − Φ(ΦᵀΦ + ρI)⁻¹Φᵀ)/ρ for SKS = ΦΦᵀ: the inversion lemma."""
-        kernel: Any = self.gram.kernel
         ridge = self.ridge + shift
-        features = self.roots * self.problem.array(kernel.features(self.gram.x))
+        features = self.roots * self.features
         matrix = linalg.shift_diagonal(features.T @ features, ridge)
         factor = linalg.cholesky(matrix, overwrite=True)
         weights = factor.solve(features.T @ self.sides)
@@ -213,6 +216,78 @@ class _Factorisation(RidgeSystem):
             solved = solved + (rest - features @ factor.solve(features.T @ rest)) / ridge
         note = f"primal system of {matrix.shape[0]} features, Cholesky factorisation in float64"
         return self._solution(best, note, factor.jitter, shift)
+
+    @cached_property
+    def features(self) -> Array:
+        """Φ in float64, also of rows in float32: their features are not rounded again."""
+        kernel: Any = self.gram.kernel
+        points: Any = self.gram.x
+        if points.home == "host" and points.dtype == np.float32:
+            points = kernel.points(points.data.astype(np.float64))
+        return self.problem.array(kernel.features(points))
+
+    def by_weights(self) -> Solution:
+        """The weights w of the features, and the least α that has them, Φᵀα = w.
+
+        (y − f)/ρ is of the size of y/ρ, however large K is: in columns of large units f = Kα loses
+        its digits. The least α loses none. As it does not solve the system, f is certified in its
+        place: where G is the gradient at w and H the second derivative, √(GᵀH⁻¹G) bounds how far
+        values are from the best ones.
+        """
+        xp, problem, features = self.xp, self.problem, self.features
+        y, total, mean, level = problem.y_columns, xp.sum(self.roots**2), 0.0, 0.0
+        if problem.fit_intercept:
+            mean, level = (xp.sum(self.roots**2 * v, axis=0) / total for v in (features, y))
+        rows, targets = self.roots * (features - mean), self.roots * (y - level)
+        units = xp.sqrt(xp.sum(rows**2, axis=0) + self.ridge)  # of columns, which differ by powers
+        matrix = (rows / units).T @ (rows / units)
+        matrix = matrix + identity(len(units), matrix) * (self.ridge / units**2)
+        factor = linalg.cholesky(matrix, overwrite=True)
+        w = 0.0 * (rows.T @ targets)
+        for _ in range(self.tuning.primal_refinements):
+            slope = rows.T @ (targets - rows @ w) - self.ridge * w
+            w = w + factor.solve(slope / units[:, None]) / units[:, None]
+        alpha = problem.stored(xp.reshape(self._least_with(w), problem.y.shape))
+        wide = xp.reshape(problem.array(alpha), y.shape)
+        w, fitted = features.T @ wide, xp.reshape(problem.gram @ wide, y.shape)
+        b = level - mean @ w if problem.fit_intercept else 0.0 * y[0, :]
+        rest = targets - rows @ w
+        slope = (rows.T @ rest - self.ridge * w) / units[:, None]
+        misses = xp.sqrt(xp.abs(xp.sum(slope * factor.solve(slope), axis=0)))
+        misses = misses + sum_error(rest) + self._lengths_of(fitted - features @ w)
+        misses = misses + self._lengths_of(value_errors(problem, wide))
+        claimed = float(xp.max(misses / self.scale[: self.outputs]))
+        risk = float(xp.sum((self.roots * (fitted + b - y)) ** 2) / total)
+        objective = 0.5 * (risk + problem.regularization * float(xp.sum(w**2)))
+        text = (
+            f"weights of {len(units)} features, Cholesky factorisation in float64, with the least "
+            f"coefficients that have them; values of f are right to {claimed:.1e} of the targets."
+        )
+        status = Status(True, f"Solved: {text}")
+        if factor.jitter or not claimed <= self.goal:
+            claimed = math.inf if factor.jitter else claimed
+            advice = "Scale the columns of X, raise the regularization, or pass float64."
+            status = Status(False, f"Not solved: {text}", advice)
+        b = xp.reshape(b, problem.y.shape[1:])
+        return Solution(alpha, status, objective, claimed, intercept=b if b.ndim else float(b))
+
+    def _lengths_of(self, values: Array) -> Array:
+        return self.xp.linalg.vector_norm(self.roots * values, axis=0)
+
+    def _least_with(self, w: Array) -> Array:
+        """α with Φᵀα = w and least Σ k_ii α_i², by which rounding of f = Kα is bounded."""
+        xp, features = self.xp, self.features
+        sizes = self.xp.linalg.vector_norm(features, axis=1)[:, None]
+        counted = (sizes > 0) & (self.roots > 0)
+        scaled = xp.where(counted, features / xp.where(counted, sizes, 1.0), 0.0)
+        units = self.xp.linalg.vector_norm(scaled, axis=0)
+        units = xp.where(units > 0, units, 1.0)
+        scaled = scaled / units
+        inverse, _ = linalg.symmetric_solve(scaled.T @ scaled, identity(len(units), scaled))
+        beta = 0.0 * self.problem.y_columns
+        for _ in range(self.tuning.primal_refinements):
+            beta = beta + scaled @ (inverse @ (w / units[:, None] - scaled.T @ beta))
+        return xp.where(counted, beta / xp.where(counted, sizes, 1.0), 0.0)
 
     def minimum_norm(self) -> Solution:
         """λ = 0: the function of least norm among those with the least error."""

@@ -36,6 +36,7 @@ from mercer.operators.around import TUNING as STORING
 from mercer.points import PointSet
 from mercer.runtime.budget import memory_budget
 from mercer.runtime.machine import column_memory, stores_faster, value_cost
+from mercer.runtime.threads import single_threaded_blas
 from mercer.solvers.all_points import stored_as
 from mercer.solvers.block_coordinates import BlockCoordinateDescent
 from mercer.solvers.conjugate_gradient import ConjugateGradient
@@ -116,6 +117,8 @@ class Tuning:
     # system clears pages
     step: float = 0.8e-6  # seconds of a product beside that with K, and of a step in two
     # coefficients: those of a working set of 1,024 are brought up to date
+    repeated: float = 6.0  # factorisations, where rounding of float32 hides the ridge: 5,000 rows
+    # took 5 to 7
     rounded: float = 5.0  # times as many iterations, at most, where rounding of K in float32 is as
     # large as the ridge
 
@@ -221,7 +224,8 @@ class Posed:
         matrix = self._of_sample(TUNING.spectrum, anchored=True)
         if matrix is None:
             return None
-        return np.linalg.eigvalsh(matrix)[::-1] * (self.rows / len(matrix))
+        with single_threaded_blas():  # threads wait for each other: seconds on a busy machine
+            return np.linalg.eigvalsh(matrix)[::-1] * (self.rows / len(matrix))
 
     @cached_property
     def rank(self) -> int | None:
@@ -235,9 +239,10 @@ class Posed:
         if matrix is None:
             return None
         unit = float(np.finfo(self.points.dtype).eps) * float(matrix.diagonal().max())
-        half, rank = (
-            int(dpstrf(part, tol=unit, lower=True)[2]) for part in (matrix[::2, ::2], matrix)
-        )
+        with single_threaded_blas():
+            half, rank = (
+                int(dpstrf(part, tol=unit, lower=True)[2]) for part in (matrix[::2, ::2], matrix)
+            )
         if rank > 0.75 * len(matrix):
             return self.rows
         return int(rank + (rank - half) * math.log2(self.rows / len(matrix)))
@@ -286,7 +291,10 @@ def direct(posed: Posed, ridge: float | None = None) -> Candidate:
     size = 4 if dtype == "float32" else 8
     seconds = n**3 / 6 / rates.multiply_adds[dtype] * 1.4 + n * n * rates.value_seconds
     seconds += machine.launch
-    if mixed and ridge and ridge < 1.5 * posed.rounding:  # it is factored again in float64
+    hidden = ridge is not None and 0.0 < ridge < 1.5 * posed.rounding
+    if hidden and not mixed and dtype == "float32":  # again and again, with more on the diagonal
+        seconds *= TUNING.repeated
+    elif mixed and hidden:  # it is factored again in float64
         seconds += n**3 / 6 / rates.multiply_adds["float64"] * 1.4
         size = 8
     elif mixed:

@@ -36,7 +36,7 @@ from mercer.runtime.machine import CPU, float64_is_slow
 from mercer.runtime.threads import blas_for, single_threaded_blas, spans
 from mercer.solvers.krylov import Step, conjugate_steps
 from mercer.solvers.optimality import Evaluation, Gap, centred_slopes, sum_error
-from mercer.solvers.preconditioners.low_rank import TINY
+from mercer.solvers.preconditioners.low_rank import LEAST_POSITIVE
 from mercer.solvers.preconditioners.memory import stores_rows
 from mercer.solvers.preconditioners.sampled_hessian import by_columns
 from mercer.solvers.preconditioners.sampling import SampledHessians, mean_curvature, random_rows
@@ -401,7 +401,7 @@ class OnCentres:
         rows, parts = self.some_rows
         shares = self.problem.shares[beside(rows, self.problem.shares)][:, None]
         moments = self.basis.pull(parts["float64"].transposed_product(shares))
-        return moments / max(float(self.xp.sum(shares)), TINY)
+        return moments / max(float(self.xp.sum(shares)), LEAST_POSITIVE)
 
     def begin_stage(self) -> None:
         """Points and products begin in the precision of the data."""

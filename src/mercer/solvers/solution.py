@@ -56,8 +56,8 @@ class Solution:
     objective : float
         The objective at v.
     gap : float
-        The true optimality gap: a duality gap, or a residual where the status says so. It is
-        never the solver's running estimate, and never less than its own rounding.
+        The true optimality gap: a duality gap, or what the status says, a residual or the error of
+        values. It is never the solver's running estimate, and never less than its own rounding.
     history : dict of lists
         What was recorded on the way, by name; "objective" holds values of the objective only.
     intercept : float or array

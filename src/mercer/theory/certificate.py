@@ -156,7 +156,7 @@ def certify(
         Statement("mean loss", facts.mean_loss, f"{asked.loss!r} on the {asked.rows} samples."),
     ]
     if isinstance(asked.loss, Squared):
-        statements += _of_ridge(function, asked)
+        statements += _of_ridge(function, asked, facts.mean_loss)
     return Certificate((*statements, *_risk(facts, probability)))
 
 
@@ -293,8 +293,11 @@ def _error_rate(facts: _Facts, statements: list[Statement]) -> Statement:
     return Statement("error rate", value, meaning, best.assumptions)
 
 
-def _of_ridge(function: RKHSFunction, asked: Asked) -> list[Statement]:
-    """Degrees of freedom and leave-one-out errors, where they cost little."""
+def _of_ridge(function: RKHSFunction, asked: Asked, mean_loss: float) -> list[Statement]:
+    """Degrees of freedom and leave-one-out errors, where they cost little.
+
+    The latter need nλα = y − f, which other coefficients of the same function do not have.
+    """
     if not asked.on_all_points or asked.rows > DECOMPOSED_ROWS or not asked.equal_weights:
         return []
     K = np.asarray(Gram(function.kernel, function.points.host()).dense(), np.float64)
@@ -314,8 +317,13 @@ def _of_ridge(function: RKHSFunction, asked: Asked) -> list[Statement]:
     ]
     if asked.fit_intercept or asked.regularization <= 0:
         return statements
+    alpha = np.asarray(function.coefficients, np.float64)
+    risk = 0.5 * float(np.mean((asked.rows * asked.regularization * alpha) ** 2))
+    penalty = 0.5 * asked.regularization * float(alpha @ (K @ alpha))
+    if abs(risk - mean_loss) > 0.01 * (abs(mean_loss) + 1e-4 * abs(penalty)):
+        return statements
     inverse = np.linalg.inv(K + asked.rows * asked.regularization * np.eye(asked.rows))
-    residuals = np.asarray(function.coefficients, np.float64) / np.diag(inverse)
+    residuals = alpha / np.diag(inverse)
     root = float(np.sqrt(np.mean(residuals**2)))
     meaning = "Root mean square of y − f where f is fitted without the sample, exactly."
     return [*statements, Statement("leave-one-out error", root, meaning)]

@@ -69,7 +69,7 @@ class Ascent:
     shrinks: bool = False
     shrunk: bool = False
     others: float = 0.0  # what coefficients that rest elsewhere add to the objective
-    stopped: bool = False
+    stopped: str = ""  # by what
     listener: Listener | None = None
     clock: Clock = field(default_factory=Clock)
     history: list[float] = field(default_factory=list)
@@ -228,8 +228,8 @@ class Ascent:
             self.history.append(self.relative_gap)
             if self.listener is not None:
                 total = self.primal + self.others
-                self.stopped = bool(self.listener(self.alpha, self.levels, total))
-            self.stopped = self.stopped or self.is_late
+                self.stopped = "callback" * bool(self.listener(self.alpha, self.levels, total))
+            self.stopped = self.stopped or "time limit" * self.is_late
             if self.shrinks and steps and self.goes_on(tolerance, limit):
                 self._shrink(rows, tolerance, size, limit)
         self.stalled = idle >= tuning.idle_rounds
@@ -248,7 +248,7 @@ class Ascent:
         return self.clock.is_over(self.alpha, 1.5 if self.shrunk else 1.0)
 
     def goes_on(self, tolerance: float, limit: int) -> bool:
-        ended = self.unbounded or self.stopped
+        ended = self.unbounded or bool(self.stopped)
         return self.relative_gap > tolerance and self.steps < limit and not ended
 
     def _round(self, rows: Rows, chosen: np.ndarray, limit: int, share: float) -> int:

@@ -454,9 +454,8 @@ def solution_of(
 def advice_of(solver: DualAscent, parts: list[Ascent]) -> str:
     """Why ascent ended, where that was not the limit of its steps."""
     worst = max(parts, key=lambda part: part.relative_gap)
-    if any(part.stopped for part in parts):
-        limit = solver.time_limit
-        return f"The {'time limit' if limit and not solver.callback else 'callback'} ended it."
+    if stopped := [part.stopped for part in parts if part.stopped]:
+        return f"The {stopped[0]} ended it."
     if worst.relative_gap <= solver.tolerance or (worst.stalled and worst.rounding >= worst.gap):
         return "The rest is rounding: scale the columns of X, or ask for a larger tolerance."
     if worst.stalled:
