@@ -604,7 +604,8 @@ def test_a_linear_system_ends_by_the_gap_at_the_best_constant(stored):
         while not direction.advance():
             pass
         point, _ = space.search(point, direction)
-    off = space._at(point.theta + np.eye(space.size + 1)[:, -1:] * np.array([0.1, 0.0, -0.1]))
+    beta, b = space.coefficients(point)
+    off = space.at(beta, b + np.array([0.1, 0.0, -0.1]))
     gap, plain = space.gap(off, space.loss), off.gradient[: space.size]
     plain = float(np.sum(plain**2)) / (2.0 * space.ridge)
     told = space.excess(off.gradient, np.inf)
