@@ -41,7 +41,11 @@ from mercer.solvers.optimality import certified_gap
 from mercer.solvers.path import RidgesOnCentres
 from mercer.solvers.preconditioners import sampling
 from mercer.solvers.preconditioners.memory import memory_needed, stores_rows
-from mercer.solvers.preconditioners.sampled_hessian import GeneralHessian, SampledHessian
+from mercer.solvers.preconditioners.sampled_hessian import (
+    ClassHessians,
+    GeneralHessian,
+    SampledHessian,
+)
 from mercer.solvers.preconditioners.sampling import inclusion_chances
 from mercer.solvers.workload import Workload
 
@@ -633,22 +637,33 @@ def test_rows_of_many_classes_are_stored_before_their_blocks_are_made_of_them():
 
 @pytest.mark.parametrize(("ridge", "dtype"), [(1e-3, "float32"), (1e-9, "float64")])
 def test_blocks_of_classes_are_float32_where_that_is_precise_enough(ridge, dtype):
-    labels = np.digitize(REAL, [-1.0, 0.0, 1.0]).astype(float)
+    labels = np.digitize(REAL, [-1.5, -0.5, 0.0, 0.5, 1.5]).astype(float)
     rows = Gram(KERNEL, KERNEL.points(X), KERNEL.points(CENTRES))
     problem = Problem.on_centres(rows, labels, Multinomial(), ridge, None, True)
     solved = []
     for few in (0, 1 << 20):
         solver = Newton(tuning=newton.Tuning(centres=on_centres.Tuning(few=few)))
         state = solver.begin(problem)
-        point = state.work.at(0.1 * np.cos(np.arange(4.0 * len(CENTRES))), np.zeros(4))
+        point = state.work.at(0.1 * np.cos(np.arange(6.0 * len(CENTRES))), np.zeros(6))
         made = state.work.hessians.at(point, Multinomial())
         assert made.blocks[0][0].dtype == ("float64" if few else dtype)
-        v = np.random.default_rng(0).standard_normal((len(CENTRES) + 1, 4))
+        v = np.random.default_rng(0).standard_normal((len(CENTRES) + 1, 6))
         solved.append(made.solve(v))
     size = np.abs(solved[1]).max()
     np.testing.assert_allclose(
         *solved, rtol=0.0, atol=(1e-9 if dtype == "float64" else 1e-2) * size
     )
+
+
+def test_few_classes_share_a_factor_of_their_mean_curvature():
+    rows = Gram(KERNEL, KERNEL.points(X), KERNEL.points(CENTRES))
+    for classes, kind in ((4, SampledHessian), (5, ClassHessians)):
+        labels = np.arange(len(X)) % float(classes)
+        problem = Problem.on_centres(rows, labels, Multinomial(), 1e-3, None, True)
+        state = Newton().begin(problem)
+        made = state.work.hessians.at(state.point, Multinomial())
+        assert isinstance(made, kind)
+        assert Newton().solve(problem).status.converged
 
 
 def test_rows_are_not_stored_beyond_the_memory_budget():

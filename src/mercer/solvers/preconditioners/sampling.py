@@ -55,6 +55,8 @@ class Tuning:
     # gap of a multinomial loss, and what grows with the logarithm of the share of rows that a
     # preconditioner is not of (five fits of 3 to 26 classes, 5,000 to 30,000 rows, 300 to 1,000
     # centres took 19 to 42 steps: within 1.3)
+    few_classes: int = 4  # for which the mean of their curvatures does: a factor of it, of three
+    # rows for each centre, takes 0.5 to 1 times the time of a block for each (14 fits of 3 and 4)
     free_share: float = 0.01  # of the curvature in a constant, what holds it in the block of a
     # class beside its rows
     stale: float = 0.2  # change of the curvatures, relative to their sum, that makes a
@@ -101,7 +103,7 @@ class SampledHessians:
                 return old
         self.used, self.current, old = factors, None, None  # the memory of the old one goes first
         self.theta, self.lifted = point.theta, space.lifted is not None
-        if loss.is_multiclass:
+        if loss.is_multiclass and space.columns > SAMPLING.few_classes:
             self.current = self._of_classes(class_curvatures(space.problem, loss, point.values))
             return self.current
         active = xp.nonzero(factors)[0]
@@ -314,6 +316,8 @@ class SampledHessians:
             return space.solver.sample
         goal = space.solver.goal(space.problem)
         count = sample_size(max(active, 1), space.size, goal, *self._pass_terms(), dimension)
+        if space.loss.is_multiclass:
+            return min(count, SAMPLING.factors[1] * space.size)
         slow = float64_is_slow(space.operator)
         if slow and not isinstance(space.loss, Squared):  # a Newton step asks for a digit only
             return min(count, TUNING.factors[2] * space.size)
