@@ -103,7 +103,7 @@ class SampledHessians:
                 return old
         self.used, self.current, old = factors, None, None  # the memory of the old one goes first
         self.theta, self.lifted = point.theta, space.lifted is not None
-        if loss.is_multiclass and space.columns > SAMPLING.few_classes:
+        if loss.is_multiclass and space.columns > TUNING.few_classes:
             self.current = self._of_classes(class_curvatures(space.problem, loss, point.values))
             return self.current
         active = xp.nonzero(factors)[0]
@@ -317,7 +317,7 @@ class SampledHessians:
         goal = space.solver.goal(space.problem)
         count = sample_size(max(active, 1), space.size, goal, *self._pass_terms(), dimension)
         if space.loss.is_multiclass:
-            return min(count, SAMPLING.factors[1] * space.size)
+            return min(count, TUNING.factors[1] * space.size)
         slow = float64_is_slow(space.operator)
         if slow and not isinstance(space.loss, Squared):  # a Newton step asks for a digit only
             return min(count, TUNING.factors[2] * space.size)
