@@ -59,7 +59,7 @@ BLOCKS = [
     (lambda: KernelRidge(kernel=Gaussian(), centres=5).fit(Blocks(0), y), "no blocks of rows"),
 ]  # fmt: skip
 NUMBERS = [
-    (lambda: Gaussian().gram(X, memory=10) @ y, "takes at least 15 KB .* the budget is 10 bytes"),
+    (lambda: Gaussian().gram(X, memory=10) @ y, "takes at least 12 KB .* the budget is 10 bytes"),
     (
         lambda: KernelRidge(kernel="poly").fit(1e120 * X, y),
         r"overflows: k\(x, x\) is beyond 2e\+308",

@@ -148,6 +148,22 @@ def test_pairs_of_classes_share_the_time():
     assert model.explain().splitlines()[1] == "0 of 3 pairs of classes are solved; the worst:"
 
 
+def test_one_pair_of_many_rows_has_no_more_than_all_of_the_time(monkeypatch):
+    """It had the time of both threads."""
+    limits, solve = [], DualAscent.solve
+    monkeypatch.setattr(
+        DualAscent,
+        "solve",
+        lambda self, *given: limits.append(self.time_limit) or solve(self, *given),
+    )
+    rows = RNG.standard_normal((3000, 3))
+    SVC(time_limit=60.0).fit(rows, rows[:, 0] > 0)
+    SVC(time_limit=60.0).fit(rows, np.digitize(rows[:, 0], [-0.5, 0.5]))
+    assert len(limits) == 4
+    assert 50.0 < limits[0] <= 60.0
+    assert all(limit <= 60.0 for limit in limits)
+
+
 def test_where_nothing_was_chosen_it_says_so():
     model = KernelClassifier("hinge", solver=DualAscent())
     assert model.explain(X, Y > 1).startswith("DualAscent. The solver was given, or there")

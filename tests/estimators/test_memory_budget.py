@@ -18,6 +18,10 @@ from mercer import (
     KernelRegressor,
     KernelRidge,
     KernelRidgeCV,
+    LearnedKernelClassifier,
+    LearnedKernelRegressor,
+    SpectralClustering,
+    mmd_test,
 )
 from mercer.errors import ApproximationWarning
 from mercer.estimators.classifier_cv import search_sizes
@@ -62,6 +66,22 @@ def peak_of(work):
 def test_a_fit_stays_within_its_budget(name):
     model, y = MODELS[name]
     assert peak_of(lambda: model.fit(X, y)) <= 1.05 * BUDGET
+
+
+WIDER = np.column_stack([X, RNG.standard_normal((3000, 2))])
+LARGER = {
+    "learned": lambda: LearnedKernelRegressor(kernel=KERNEL, rounds=1).fit(WIDER, Y),
+    "learned-classes": lambda: LearnedKernelClassifier(kernel=KERNEL, rounds=1).fit(WIDER, LABELS),
+    "search": lambda: KernelClassifierCV(lengthscales=[1.0, 2.0, 4.0]).fit(WIDER, LABELS),
+    "spectral": lambda: SpectralClustering(random_state=0).fit(WIDER),
+    "two-samples": lambda: mmd_test(WIDER, WIDER + 0.1, random_state=0),
+}
+
+
+@pytest.mark.parametrize("name", LARGER)
+def test_what_holds_more_than_a_product_leaves_room_for_it(name):
+    """Columns of a preconditioner, blocks of eigenvectors, groups, and K of earlier fits."""
+    assert peak_of(LARGER[name]) <= 1.05 * BUDGET
 
 
 def test_rounds_of_learning_stay_within_the_budget():

@@ -82,9 +82,10 @@ def test_few_steps_come_first_where_features_are_many():
 
 def test_rounding_that_hides_the_optimum_is_told():
     problem = Problem(Linear().gram(1e6 * X), SIGNS, Hinge(), 1 / 300, None, True)
-    status = DualAscent().solve(problem).status
+    status = DualAscent(by_weights=False).solve(problem).status
     assert not status.converged
     assert "The rest is rounding: scale the columns of X" in status.advice
+    assert DualAscent().solve(problem).status.converged
 
 
 @pytest.mark.parametrize("seed", range(6))
@@ -160,3 +161,45 @@ def test_several_classes_are_solved_where_steps_do_not_end():
     model = SVC(kernel="linear").fit(points, labels)
     assert all(status.converged for status in model.statuses_)
     assert model.score(points, labels) > 0.98
+
+
+@pytest.mark.parametrize("loss", [Quantile(0.9), Absolute(), EpsilonInsensitive(0.1), Hinge()])
+@pytest.mark.parametrize(("unit", "off"), [(1e4, 0.0), (1e7, 3.0)])
+def test_columns_in_large_units_are_solved_by_the_weights(loss, unit, off):
+    """Coefficients of the dual problem are of size 1, whose products with K lose all digits."""
+    random = np.random.default_rng(0)
+    X = random.standard_normal((400, 5)) + off
+    y = X[:, 0] + 0.3 * random.standard_t(3, 400)
+    y = np.sign(y - np.median(y)) if isinstance(loss, Hinge) else y
+    ridge = 1.0 / 12_000
+    problem = Problem(Linear().gram(unit * X), y, loss, ridge, None, True)
+    solution = DualAscent(1e-8).solve(problem)
+    assert solution.status.converged
+    assert "weights of 5 features" in solution.status.message
+    w = (unit * X).astype(np.longdouble).T @ solution.coefficients
+    values = np.asarray(unit * X @ w + solution.intercept, np.float64)
+    objective = np.mean(loss.value(y, values)) + 0.5 * ridge * float(w @ w)
+    assert solution.objective == pytest.approx(objective, rel=1e-12)
+    flat = Problem(Linear().gram(X - X.mean(axis=0)), y, loss, 1e-12, None, True)
+    assert objective <= DualAscent(1e-8).solve(flat).objective * (1 + 1e-7)
+    assert np.abs(solution.coefficients).max() < 1e-3 / unit
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("scale", [1e3, np.array([1e3, 1e2, 1e3, 1e2, 10.0])])
+def test_quantiles_of_quadratic_polynomials_need_no_scaling(scale, dtype):
+    random = np.random.default_rng(0)
+    Z = random.standard_normal((600, 5))
+    y = (Z[:, 0] ** 2 + Z[:, 1] + 0.3 * random.standard_normal(600)).astype(dtype)
+    model = KernelQuantileRegressor([0.9], kernel=Polynomial(2), tol=1e-5)
+    model.fit((scale * Z).astype(dtype), y)
+    assert model.solution_.status.converged
+    assert np.mean(y <= np.ravel(model.predict((scale * Z).astype(dtype)))) == pytest.approx(
+        0.9, abs=0.03
+    )
+
+
+def test_coefficients_of_machines_stay_within_their_bounds():
+    X = 1e5 * np.random.default_rng(0).standard_normal((300, 2))
+    model = SVC(kernel="linear", C=1.0).fit(X, X[:, 0] + X[:, 1] > 0)
+    assert np.abs(model.dual_coef_).max() <= 1.0

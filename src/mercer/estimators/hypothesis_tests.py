@@ -48,6 +48,7 @@ class Tuning:
     pilot: int = 100  # permutations on the held-out part, which scale a statistic
     ties: float = 1e-12  # by which equal statistics may differ, relative to the largest
     moved_bytes: int = 1 << 28  # of groups that are multiplied together
+    moved_arrays: int = 30  # of their size: groups, products with them, and 16 partial sums
     batch_bytes: int = 1 << 22  # of rows in new orders: they stay near the cache
     stored: int = 200  # points up to which Gram matrices are stored without a look at their rank
     lost: float = 1e-9  # of the trace of a Gram matrix whose factor stands for it
@@ -180,7 +181,7 @@ def _groups(m: int, n: int, count: int, random: np.random.Generator) -> np.ndarr
     """Who belongs to the first sample: in the data (column 0), and after each permutation."""
     groups = np.zeros((count + 1, m + n), bool)
     groups[:, :m] = True
-    groups[1:] = random.permuted(groups[1:], axis=1)
+    random.permuted(groups[1:], axis=1, out=groups[1:])
     return groups.T
 
 
@@ -195,7 +196,8 @@ def _mmd_statistics(gram: Gram, m: int, groups: np.ndarray) -> np.ndarray:
     size = groups.shape[0]
     n = size - m
     diagonal = np.asarray(gram.diagonal(), np.float64)
-    width = max(1, TUNING.moved_bytes // (8 * size))
+    room = min(TUNING.moved_bytes, memory_budget() // TUNING.moved_arrays)
+    width = max(1, room // (8 * size))
     all_sums: Any = None
     inner, across, own = [], [], []
     for start, stop in spans(groups.shape[1], width):

@@ -254,7 +254,7 @@ class OneVersusOne:
             labels = np.repeat([1.0, -1.0], self.sizes[list(pair)])
             part = Gram(self.gram.kernel, self.gram.x.take(members), None, self.gram.memory)
             problem = pose(part, labels, self.weights[members])
-            own = _with_share(solver, began, threads / len(left))
+            own = _with_share(solver, began, min(1.0, threads / len(left)))
             left.pop()
             solution = own.solve(problem, rows_of(pair))
             found[k] = Machine.of(replace(solution, asked=problem.asked))

@@ -180,6 +180,7 @@ class SupportVectorMachine(CallbackSupportMixin, KernelInput):
             TUNING.gap_of_tol * float(self.tol),
             cache=cache,
             shrinking=None if self.shrinking else False,
+            by_weights=False,  # dual_coef_ is the dual solution
         )
         limit = solver.limit(points) if self.max_iter == -1 else int(self.max_iter)
         stopping = stopping_rule(self) if getattr(self, "early_stopping", False) else None

@@ -141,10 +141,11 @@ class Tiled(Differentiable):
     # ---- memory and threads --------------------------------------------------------------------
 
     def threads(self, shared: int, each: int, work: int | None = None) -> int:
-        """As many threads as the budget and the size of the work admit.
+        """As many threads as half of the budget and the size of the work admit, and one at least.
 
         A product takes `shared` bytes, and `each` for every thread, beside its input and output.
-        The work is counted in kernel values, by default all of them.
+        The work is counted in kernel values, by default all of them. The other half is for what
+        the caller holds, as columns of a preconditioner.
         """
         budget = memory_budget(self.memory)
         if shared + each > budget:
@@ -156,7 +157,8 @@ class Tiled(Differentiable):
         work = self.shape[0] * self.shape[1] if work is None else work
         if not self.parallel or work < self.tuning.threaded_values:
             return 1
-        return int(min(thread_count(), 1 + (budget - shared - each) // max(1, each)))
+        more = max(0, budget // 2 - shared - each) // max(1, each)
+        return int(min(thread_count(), 1 + more))
 
     def product_memory(self, columns: int) -> tuple[int, int]:
         """Bytes that a product takes in all, and for each thread."""
@@ -164,8 +166,10 @@ class Tiled(Differentiable):
         rows = min(n, self.stripe)
         each = rows * (self.row_bytes + min(m, self.tile) * self.dtype.itemsize)
         packed = min(m * self.column_bytes, tuning.chunk_bytes + self.tile * self.column_bytes)
-        partial = min(tuning.partial_bytes, tuning.segments * 8 * (n + m) * columns)
-        return packed + partial, each
+        stripes = -(-n // self.stripe)
+        few = stripes < tuning.segments // 2  # then columns are cut, too
+        partial = 8 * n * columns * (-(-tuning.segments // max(1, stripes)) if few else 2)
+        return packed + min(tuning.partial_bytes, partial), each
 
     def plan(self, columns: int) -> Plan:
         shared, each = self.product_memory(columns)

@@ -49,7 +49,8 @@ class Tuning:
     patience: int = 2  # rounds without a lower error after which no other is tried
     gradient_rows: int = 1000  # that are averaged over, at least where there are more
     few_rows: int = 2000  # below, several splits share the decision
-    matrices: int = 4  # with an entry for each pair of rows that fits of all splits take
+    matrices: int = 5  # with an entry for each pair of rows: what fits of all splits and gradients
+    # take
     pairs: int = 400  # rows whose kernel values tell where to begin
     typical_value: float = math.exp(-0.5)  # of half of them, relative to k(x, x)
     halvings: int = 7  # of a range of 2¹⁶, on a log scale: to a factor of 1.1

@@ -250,7 +250,7 @@ class Direction:
     def __init__(self, space: OnAllPoints, point: Point, tolerance: float, most: int) -> None:
         self.space, self.point, self.most = space, point, most
         dtype = space.products.dtype
-        self.curvature = Curvature(space.problem, space.loss, point.values, dtype)
+        self.curvature = curvature = Curvature(space.problem, space.loss, point.values, dtype)
         g, image = to_precision(point.g, dtype), to_precision(point.image, dtype)
         first = [-image]  # K(−g) is known
 
@@ -261,9 +261,9 @@ class Direction:
             return to_precision(space.products.fast(v), dtype)
 
         ridge = space.ridge
-        self.after = partial(
+        self.after = partial(  # no reference to itself, by which K would be held until it is found
             conjugate_steps,
-            lambda d, raised: ridge * d + self.curvature(raised),
+            lambda d, raised: ridge * d + curvature(raised),
             lift,
             -g,
             coupled=True,

@@ -20,6 +20,7 @@ from mercer.solvers.optimality import ridge_residual, sum_error, value_errors
 from mercer.solvers.problem import Problem, has_few_features
 from mercer.solvers.ridge_system import RidgeSystem
 from mercer.solvers.solution import Solution, Status
+from mercer.solvers.weights import least_coefficients
 
 
 @dataclass(frozen=True)
@@ -247,7 +248,9 @@ class _Factorisation(RidgeSystem):
         for _ in range(self.tuning.primal_refinements):
             slope = rows.T @ (targets - rows @ w) - self.ridge * w
             w = w + factor.solve(slope / units[:, None]) / units[:, None]
-        alpha = problem.stored(xp.reshape(self._least_with(w), problem.y.shape))
+        alpha = problem.stored(
+            xp.reshape(least_coefficients(features, w, self.roots > 0), problem.y.shape)
+        )
         wide = xp.reshape(problem.array(alpha), y.shape)
         w, fitted = features.T @ wide, xp.reshape(problem.gram @ wide, y.shape)
         b = level - mean @ w if problem.fit_intercept else 0.0 * y[0, :]
@@ -273,21 +276,6 @@ class _Factorisation(RidgeSystem):
 
     def _lengths_of(self, values: Array) -> Array:
         return self.xp.linalg.vector_norm(self.roots * values, axis=0)
-
-    def _least_with(self, w: Array) -> Array:
-        """α with Φᵀα = w and least Σ k_ii α_i², by which rounding of f = Kα is bounded."""
-        xp, features = self.xp, self.features
-        sizes = self.xp.linalg.vector_norm(features, axis=1)[:, None]
-        counted = (sizes > 0) & (self.roots > 0)
-        scaled = xp.where(counted, features / xp.where(counted, sizes, 1.0), 0.0)
-        units = self.xp.linalg.vector_norm(scaled, axis=0)
-        units = xp.where(units > 0, units, 1.0)
-        scaled = scaled / units
-        inverse, _ = linalg.symmetric_solve(scaled.T @ scaled, identity(len(units), scaled))
-        beta = 0.0 * self.problem.y_columns
-        for _ in range(self.tuning.primal_refinements):
-            beta = beta + scaled @ (inverse @ (w / units[:, None] - scaled.T @ beta))
-        return xp.where(counted, beta / xp.where(counted, sizes, 1.0), 0.0)
 
     def minimum_norm(self) -> Solution:
         """λ = 0: the function of least norm among those with the least error."""

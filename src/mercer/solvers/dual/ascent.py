@@ -39,10 +39,13 @@ class Clock:
         return bool(time.perf_counter() + ending >= self.deadline)
 
     def steps(self, limit: int) -> int:
-        """As many steps of those as there is time for: one round may take very many."""
+        """As many steps of those as half of the time left is for: one round may take very many.
+
+        Their pace is that of the last round, and may be twice as slow in the next.
+        """
         if math.isinf(self.deadline):
             return limit
-        return min(limit, max(1000, int((self.deadline - time.perf_counter()) / self.pace)))
+        return min(limit, max(1000, int(0.5 * (self.deadline - time.perf_counter()) / self.pace)))
 
 
 @dataclass(eq=False)

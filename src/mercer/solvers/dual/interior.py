@@ -33,6 +33,8 @@ class Tuning:
     back: float = 0.995  # of the way to the nearest bound that a step goes
     refinements: int = 2  # of each linear system, whose two terms are huge beside their difference
     # near the end
+    worse: float = 0.1  # of the gap that coefficients claim, below which weights with a lower one
+    # are taken though they do not reach the tolerance: steps would not gain what rounding takes
     small: float = 1e-3  # of the tolerance: complementarity at which the path is left
 
 
@@ -49,10 +51,12 @@ def suits(terms: Terms, features: int) -> bool:
 
 def interior_point(
     features: np.ndarray, terms: Terms, tolerance: float, deadline: float = math.inf
-) -> np.ndarray:
+) -> tuple[np.ndarray, np.ndarray, float]:
     """α with a relative gap of about the tolerance, coefficients at their bounds set to them.
 
-    It ends after the deadline, as `time.perf_counter` says it, too.
+    With it come the weights Φᵀα and the intercept, which are unknowns of their own: from α they
+    would lose digits where columns are large. It ends after the deadline, as `time.perf_counter`
+    says it, too.
 
     References
     ----------
@@ -60,6 +64,7 @@ def interior_point(
     """
     y, curvature, low, high, _ = terms.fields
     ridge, given = np.ones(features.shape[1]), np.zeros(features.shape[1])
+    centre: Any = 0.0
     if terms.groups:  # the level of a group is the weight of a feature that no ridge holds
         centre = features.mean(axis=0)
         features, given = features - centre, given - centre * terms.start.sum()  # to keep digits
@@ -92,7 +97,9 @@ def interior_point(
         mine = terms.labels == group
         rest = float((terms.start[mine] - alpha[mine]).sum())
         alpha[mine] = _with_sum(alpha[mine], rest, low[mine], high[mine])
-    return alpha
+    count = features.shape[1] - terms.groups
+    b = float(weights[count] - centre @ weights[:count]) if terms.groups == 1 else 0.0
+    return alpha, weights[:count], b
 
 
 def _with_sum(alpha: np.ndarray, rest: float, low: np.ndarray, high: np.ndarray) -> np.ndarray:

@@ -26,8 +26,10 @@ from mercer.solvers.dual.rows import FusedRows, Rows, peak_of, rows_of
 from mercer.solvers.dual.terms import Terms, check_loss
 from mercer.solvers.dual.tuning import Tuning
 from mercer.solvers.early_stopping import EarlyStopping, HeldOut
+from mercer.solvers.optimality import Evaluation, sum_error
 from mercer.solvers.problem import Problem, has_few_features, require_plain_intercept
 from mercer.solvers.solution import Solution, Status
+from mercer.solvers.weights import least_coefficients
 
 LARGEST_DIAGONAL = 1e140  # k(x, x) whose square is still a number
 
@@ -74,6 +76,10 @@ class DualAscent:
         Hold rows out, and return the round that predicts them best, of each output its own.
     time_limit : float, optional
         Seconds after which to stop, at the end of a round; the gap is computed all the same.
+    by_weights : bool, default=True
+        Whether a function of few features in large units may be given by the least coefficients
+        that have its weights, where those of the dual problem would lose its digits. They obey no
+        bounds, and none of them is 0.
     tuning : Tuning
 
     References
@@ -99,6 +105,7 @@ class DualAscent:
     callback: Callback | None = field(default=None, compare=False)
     stopping: HeldOut | None = None
     time_limit: float | None = None
+    by_weights: bool = True
     tuning: Tuning = field(default=Tuning(), repr=False)
 
     def __post_init__(self) -> None:
@@ -134,13 +141,15 @@ class DualAscent:
         weights, scale = problem.sample_weights, problem.regularization
         costs = weights / (weights.sum() * scale)
         work, parts = Work(self, problem.gram, rows), list[Ascent]()
+        work.problem = problem if y.ndim == 1 and self.by_weights else None
         report = _progress(self.callback, problem)
         for k, column in enumerate(columns):
             terms = Terms.of(problem.loss, column, costs, problem.fit_intercept)
             work.share_time(len(columns) - k)
             parts.append(work.ascend(terms, listener=report and report(parts)))
         objective = scale * sum(part.primal for part in parts)
-        return solution_of(self, problem.gram, parts, objective, scale, np.shape(y))
+        by_weights = work.solved_by_weights(parts[0])
+        return by_weights or solution_of(self, problem.gram, parts, objective, scale, np.shape(y))
 
     def _stopped_early(self, problem: Problem, rule: HeldOut, rows: Rows | None) -> Solution:
         """The best round for held-out rows; an output is solved after the other, so each alone."""
@@ -244,6 +253,9 @@ class Work:
             self.clock.value = _value_seconds(gram)
         self.exact: Rows | None = None
         self.features: np.ndarray | None = None
+        self.problem: Problem | None = None  # of one output, where it may be solved by weights
+        self.found: Solution | None = None  # by these
+        self.inside: tuple[np.ndarray, np.ndarray, float] | None = None  # where it began
         self.peak = peak_of(gram, rows)
         if not self.peak < LARGEST_DIAGONAL:
             raise ValueError(
@@ -264,6 +276,8 @@ class Work:
         ascent.shrinks = shrinks and kind is Ascent and terms.loss is None
         if kind is Ascent:
             self._begin_inside(ascent)
+        if self.found is not None:
+            return ascent
         goal = goal_of_polish(ascent, tolerance) if kind is Ascent and not mixed else None
         if mixed:
             self._ascend_mixed(ascent, self.rows)
@@ -280,17 +294,36 @@ class Work:
         if count is None or not suits(ascent.terms, count) or self._ends_soon(ascent, count):
             return
         if self.features is None:
-            features = kernel.features(gram.x.host())
+            points = gram.x.host()
+            if points.dtype == np.float32:  # whose features are not to be rounded again
+                points = kernel.points(points.data.astype(np.float64))
+            features = kernel.features(points)
             features = features.toarray() if hasattr(features, "toarray") else features
             self.features = np.ascontiguousarray(features, np.float64)
         before = ascent.alpha, ascent.values, ascent.relative_gap
         deadline = self.clock.deadline
-        ascent.alpha = interior_point(self.features, ascent.terms, self.solver.tolerance, deadline)
+        inside = interior_point(self.features, ascent.terms, self.solver.tolerance, deadline)
+        ascent.alpha = inside[0]
         ascent.values = self.features @ (self.features.T @ ascent.alpha)
         ascent.certify(self.solver.tuning.fine)
         if not ascent.relative_gap < before[2]:
             ascent.alpha, ascent.values = before[:2]
             ascent.certify()
+        self.inside = inside
+        if ascent.relative(ascent.rounding) > self.solver.tolerance:  # steps would not help
+            self.solved_by_weights(ascent)
+
+    def solved_by_weights(self, ascent: Ascent) -> Solution | None:
+        """Where coefficients do not reach the tolerance: by weights that do, or come far closer."""
+        relative, tolerance = ascent.relative(ascent.claimed_gap), self.solver.tolerance
+        known = self.found is not None or ascent.stopped or relative <= tolerance
+        if known or self.problem is None or self.inside is None:
+            return self.found
+        features = cast(np.ndarray, self.features)
+        found = solution_by_weights(ascent, self.solver, self.problem, features, self.inside)
+        gap = found.history["relative_gap"][0]
+        self.found = found if gap <= tolerance or gap < INTERIOR.worse * relative else None
+        return self.found
 
     def _ends_soon(self, ascent: Ascent, features: int) -> bool:
         """Whether the steps that are tried first are enough, and a linear system to polish them."""
@@ -449,6 +482,38 @@ def solution_of(
         },
         intercept=intercepts[0] if alone else np.array(intercepts),
     )
+
+
+def solution_by_weights(
+    ascent: Ascent,
+    solver: DualAscent,
+    problem: Problem,
+    features: np.ndarray,
+    inside: tuple[np.ndarray, np.ndarray, float],
+) -> Solution:
+    """The solution with the weights of features, and the least coefficients that have them.
+
+    Those of the dual problem are of the size of its bounds, however large K is: in columns of large
+    units f = Kα loses its digits, while the bound that they give keeps them, as Φᵀα is compared
+    with the weights.
+    """
+    alpha, w, b = inside
+    ridge, shares = float(problem.regularization), np.asarray(problem.shares)
+    counted = shares > 0
+    least = least_coefficients(features, w[:, None], counted[:, None])[:, 0]
+    at = Evaluation(problem, least, np.float64(b), np.asarray(problem.gram @ least, np.float64))
+    low, high = problem.loss.domain(problem.y)
+    u = np.clip(np.where(counted, -ridge * alpha / np.where(counted, shares, 1.0), 0.0), low, high)
+    push = shares * u / ridge
+    missed = np.abs(features.T @ least + features.T @ push)
+    missed += sum_error(features * push[:, None]) + sum_error(features * least[:, None])
+    gap = at.gap(u, 0.5 * ridge * float(missed @ missed))
+    solved = gap.relative <= solver.tolerance
+    text = f"weights of {len(w)} features; {gap}, with the least coefficients that have them."
+    advice = "" if solved else "Scale the columns of X, or ask for a larger tolerance."
+    status = Status(solved, f"{'Solved' if solved else 'Not solved'}: {text}", advice)
+    history: dict[str, list[Any]] = {"relative_gap": [gap.relative], "steps": [ascent.steps]}
+    return Solution(least, status, gap.objective, gap.absolute, history, b)
 
 
 def advice_of(solver: DualAscent, parts: list[Ascent]) -> str:

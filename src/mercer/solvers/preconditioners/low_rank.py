@@ -33,6 +33,8 @@ class Tuning:
     # in blocks of about an eighth, so that smaller differences are noise
     wide: float = 1e4  # columns with squares above ρ times this are multiplied in float64: in
     # float32 the rounding of their products would be a tenth of ρ and more
+    products: int = 128 << 20  # bytes for products with K beside the columns, at most half of a
+    # small budget
     floor: float = 1e-14  # of the trace of K̂: the least ρ that float64 can tell from 0
 
 
@@ -42,14 +44,14 @@ TUNING = Tuning()
 def most_columns(rows: int, itemsize: int, memory: Memory = None, machine: Machine = CPU) -> int:
     """How many columns r a preconditioner may have: n·r + r² numbers fit the memory budget.
 
-    Beside them there are three blocks of rows that are multiplied, and a quarter of the columns
-    while room is made for the others.
+    Beside them there are three blocks of rows that are multiplied or a product with K, and a
+    quarter of the columns while room is made for the others.
 
     >>> most_columns(10_000, 4, memory="10GB"), most_columns(10_000, 4, memory="8MB")
-    (10000, 101)
+    (10000, 81)
     """
     line, room = 1.25 * rows * itemsize, memory_budget(memory)
-    room -= 3 * block_bytes(memory)
+    room -= max(3 * block_bytes(memory), min(room // 2, TUNING.products))
     square = 16  # bytes: FᵀF and its factor
     fitting = (math.sqrt(line**2 + 4 * square * room) - line) / (2 * square)
     fitting = min(fitting, machine.rank_per_root * math.sqrt(rows))
@@ -67,7 +69,7 @@ def default_rank(rows: int, itemsize: int, memory: Memory = None) -> int:
     """Columns of a preconditioner where nothing is known of the spectrum: about 10√n.
 
     >>> default_rank(10_000, 4, memory="1GB"), default_rank(10_000, 4, memory="8MB")
-    (1000, 101)
+    (1000, 81)
     """
     return min(most_columns(rows, itemsize, memory), max(TUNING.fewest, int(10 * math.sqrt(rows))))
 
