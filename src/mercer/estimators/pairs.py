@@ -40,8 +40,9 @@ class Tuning:
     # need
     few_rows: float = 0.25  # of the rows of a pair, up to which a mean one is solved quicker by
     # computing them one by one than out of blocks, which pairs share and of which half is computed
-    rows_of_large: int = 128  # rows up to which a single pair, and pairs beyond `one_call`, are
-    # tried: a twentieth of what their own way takes
+    rows_of_large: int = 128  # rows up to which pairs beyond `one_call` are tried: a twentieth of
+    # what their own way takes. A pair alone is not tried: of eight tables it lost a tenth to a
+    # fifth of the time on seven, and gained a quarter where one class was rare
     tried: int = 8  # pairs at most that say whether the others need few rows
     one_of: int = 4  # of so many pairs one is tried, where that makes fewer
     open_share: float = 0.5  # of its rows, what a pair that is then not solved is taken to need:
@@ -331,16 +332,14 @@ class OneVersusOne:
         return Machines(self._ends, alphas, numbers[:, :5], totals, solver)
 
     def _may_need_few_rows(self) -> bool:
-        """Whether it is worth a trial: pairs of some size, and more than one that is soon exact."""
-        several = len(self.pairs) >= 3 or len(self.order) > TUNING.one_matrix
-        return several and 2 * len(self.order) >= TUNING.by_rows * self.classes
+        """Whether it is worth a trial: several pairs, of some size."""
+        return len(self.pairs) >= 3 and 2 * len(self.order) >= TUNING.by_rows * self.classes
 
     def _rows_at_most(self, solver: DualAscent) -> np.ndarray:
         """Of each pair, so many as are worth computing one by one and fit into memory."""
         sizes = self._pair_sizes
         room = memory_budget(solver.cache) / (8.0 * thread_count() * sizes)
-        alone = len(sizes) == 1
-        wanted = np.where(alone | (sizes > TUNING.one_call), TUNING.rows_of_large, sizes)
+        wanted = np.where(sizes > TUNING.one_call, TUNING.rows_of_large, sizes)
         return np.minimum(wanted, np.maximum(room, 1)).astype(np.int64)
 
     def _by_rows(
