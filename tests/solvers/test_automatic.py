@@ -41,6 +41,13 @@ def test_what_is_chosen(rows, memory, name):
     assert "→ " + name in choice.explain()
 
 
+@pytest.mark.parametrize(("ridge", "name"), [(5.0, "ConjugateGradient"), (1e-9, "Direct")])
+def test_some_thousand_rows_are_factored_where_that_is_quickest(ridge, name):
+    """Also those whose factor could stay: it took four times as long."""
+    points = Gaussian(2.0).points(np.random.default_rng(0).standard_normal((5000, 8)))
+    assert choose(Gaussian(2.0), points, ridge=ridge, rates=RATES).chosen.name == name
+
+
 def test_other_losses_are_solved_by_their_own_solver_or_what_the_caller_knows():
     points = KERNEL.points(np.zeros((20_000, 3), np.float32))
     assert choose(KERNEL, points, Hinge(), rates=RATES).chosen.name == "DualAscent"

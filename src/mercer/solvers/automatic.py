@@ -158,8 +158,8 @@ def choose(
     simple = centres is None and exact is None and isinstance(loss, Squared) and not iterative
     only = Candidate("Direct", Direct(), problems * 1e-11 * n**3, 8.0 * n * n, True)
     in_time = time_limit is None or only.seconds <= TUNING.in_time * time_limit
-    if simple and in_time and (why := _few_rows(kernel, points, memory)):
-        return Choice((only,), only, f"Few rows: {why}.", n)
+    if simple and in_time and _few_rows(kernel, points, memory):
+        return Choice((only,), only, "Few rows: a factorisation is quickest.", n)
     rates = Rates.measured(kernel, points) if rates is None else rates
     if memory is None and not points.machine.uses_numpy:
         memory = int(TUNING.share * points.free_memory())
@@ -174,15 +174,12 @@ def choose(
     return choose_among(candidates, centres, memory, n, time_limit)
 
 
-def _few_rows(kernel: Any, points: PointSet, memory: Memory) -> str:
-    """Why a factorisation is taken without measuring anything; "" where rows are not so few."""
-    n, gram = len(points), Gram(kernel, points, memory=memory)
-    limited = memory is not None or "MERCER_MEMORY" in os.environ
-    if n > 2 * TUNING.small or has_few_features(gram):
-        return ""
-    if n <= TUNING.small and (not limited or 8.0 * n * n <= memory_budget(memory)):
-        return "a factorisation is quickest"
-    return "a factor can stay for deviations" if Direct().factor_plan(gram)[0] else ""
+def _few_rows(kernel: Any, points: PointSet, memory: Memory) -> bool:
+    """Whether a factorisation is taken without measuring anything: it is quickest."""
+    n, limited = len(points), memory is not None or "MERCER_MEMORY" in os.environ
+    if n > TUNING.small or has_few_features(Gram(kernel, points, memory=memory)):
+        return False
+    return not limited or 8.0 * n * n <= memory_budget(memory)
 
 
 def _exact(posed: Posed, ridge: float | None, iterative: bool) -> list[Candidate]:
