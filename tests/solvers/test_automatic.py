@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -43,9 +44,10 @@ def test_what_is_chosen(rows, memory, name):
 
 @pytest.mark.parametrize(("ridge", "name"), [(5.0, "ConjugateGradient"), (1e-9, "Direct")])
 def test_some_thousand_rows_are_factored_where_that_is_quickest(ridge, name):
-    """Also those whose factor could stay: it took four times as long."""
+    """Also those whose factor could stay, where it takes several times as long."""
     points = Gaussian(2.0).points(np.random.default_rng(0).standard_normal((5000, 8)))
-    assert choose(Gaussian(2.0), points, ridge=ridge, rates=RATES).chosen.name == name
+    slow = replace(RATES, multiply_adds={"float32": 1e11, "float64": 2e10})
+    assert choose(Gaussian(2.0), points, ridge=ridge, rates=slow).chosen.name == name
 
 
 def test_other_losses_are_solved_by_their_own_solver_or_what_the_caller_knows():

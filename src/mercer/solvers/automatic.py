@@ -38,10 +38,11 @@ class Tuning:
     """Numbers of the choice."""
 
     small: int = 3000  # rows up to which a factorisation is quickest, and nothing is measured: 0.3
-    # s. Twice as many are factored where the factor stays (`Direct`), for deviations and
-    # leave-one-out
+    # s
     rounding: float = 1.5  # prefer a direct solver, right to rounding, up to so many times the time
     # of the fastest iterative one
+    staying: float = 2.5  # the same where its factor stays: deviations and leave-one-out need one
+    # then, which conjugate gradients leave to make
     patience: float = 900.0  # seconds of an exact solution beyond which centres are taken
     share: float = 0.6  # of the free memory that a solution may take
     in_time: float = 0.5  # of a time limit in which a solution on centres is foreseen to end
@@ -247,8 +248,8 @@ def choose_among(
     possible = [candidate for candidate in judged if not candidate.obstacle]
     exact = [candidate for candidate in possible if candidate.exact]
     if exact:
-        limit = TUNING.rounding * min(candidate.seconds for candidate in exact)
-        best = min(exact, key=lambda c: (not (c.rounding and c.seconds <= limit), c.seconds))
+        least = min(candidate.seconds for candidate in exact)
+        best = min(exact, key=lambda c: (c.seconds > _worth(c) * least, c.seconds))
         return Choice(judged, best, _reason(best, exact, judged), rows)
     if possible:
         best = min(possible, key=lambda candidate: candidate.seconds)
@@ -268,9 +269,17 @@ def memory_limit(memory: Memory = None) -> float:
     return memory_budget(memory) if limited else TUNING.share * free_memory()
 
 
+def _worth(candidate: Candidate) -> float:
+    """Times the quickest's seconds that are taken for what the answer has besides."""
+    if not candidate.rounding:
+        return 0.0
+    return TUNING.staying if candidate.stays else TUNING.rounding
+
+
 def _reason(best: Candidate, exact: Sequence[Candidate], judged: Sequence[Candidate]) -> str:
     if any(candidate.seconds < best.seconds for candidate in exact):
-        return "It is right to rounding, and takes little longer than the quickest."
+        kept = "its factor stays for deviations" if best.stays else "takes little longer"
+        return f"It is right to rounding, and {kept}."
     return f"It is exact{' and the quickest that fits' if len(judged) > 1 else ''}."
 
 

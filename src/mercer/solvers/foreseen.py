@@ -152,8 +152,9 @@ TUNING = Tuning()
 class Candidate:
     """A solver with its predicted time and memory, and whether it solves the exact problem.
 
-    `rounding` says whether the answer is right to rounding, not to a tolerance only; `passes` how
-    often K or K_nM is multiplied by, where that is foreseen.
+    `rounding` says whether the answer is right to rounding, not to a tolerance only, and `stays`
+    whether its factor stays with it, for deviations; `passes` how often K or K_nM is multiplied
+    by, where that is foreseen.
 
     >>> Candidate("factorisation", None, seconds=2.0, memory=1e9, exact=True).exact
     True
@@ -168,6 +169,7 @@ class Candidate:
     obstacle: str = ""
     rounding: bool = True
     passes: float | None = None
+    stays: bool = False
 
 
 @dataclass(frozen=True, eq=False)
@@ -286,7 +288,7 @@ def direct(posed: Posed, ridge: float | None = None) -> Candidate:
     n, gram, rates, machine = posed.rows, posed.gram, posed.rates, posed.points.machine
     if has_few_features(gram):
         return _in_features("Direct", Direct(), posed, 1, rounding=True)
-    mixed = Direct().factor_plan(gram)[1]
+    stays, mixed = Direct().factor_plan(gram)
     dtype = "float32" if mixed else str(posed.points.dtype)
     size = 4 if dtype == "float32" else 8
     seconds = n**3 / 6 / rates.multiply_adds[dtype] * 1.4 + n * n * rates.value_seconds
@@ -299,7 +301,8 @@ def direct(posed: Posed, ridge: float | None = None) -> Candidate:
         size = 8
     elif mixed:
         seconds += 6 * n * n * (0.5 * rates.value_seconds + 1.0 / rates.multiply_adds["float32"])
-    return Candidate("Direct", Direct(), seconds, machine.factor_copies * size * n * n, True)
+    memory = machine.factor_copies * size * n * n
+    return Candidate("Direct", Direct(), seconds, memory, True, stays=stays)
 
 
 def conjugate_gradients(posed: Posed, ridge: float | None) -> Candidate:
