@@ -89,7 +89,7 @@ class Tuning:
     passes_with_kinks: float = 180.0
     class_passes: float = 2.0
 
-    drawing: float = 0.6  # times the multiply-adds of pivots in a pool of rows, from which centres
+    drawing: float = 0.2  # times the multiply-adds of pivots in a pool of rows, from which centres
     # are drawn
     row: float = 1.5e-7  # seconds of a pass for each row, beside kernel values
     launches: float = 5.0  # times those of a factorisation that a solution on centres has: the
