@@ -137,6 +137,15 @@ def test_linear_independence_tests_take_linear_memory():
         tracemalloc.stop()
 
 
+def test_the_spectrum_of_the_limit_keeps_the_memory_budget(monkeypatch):
+    """It took five times as much as there was."""
+    X, Y = (np.random.default_rng(seed).standard_normal((1500, 10)) for seed in (0, 1))
+    monkeypatch.setenv("MERCER_MEMORY", "20MB")
+    with pytest.raises(ValueError, match="takes 51 MB, and there are 20 MB"):
+        mmd_test(X, Y, method="asymptotic", random_state=0)
+    assert 0.0 < mmd_test(X, Y, method="gamma", random_state=0).pvalue <= 1.0
+
+
 def test_asymptotic_forms_draw_from_the_limit():
     """The limit has mean Σλ_i and variance 2Σλ_i², and p-values near those of permutations."""
     X, Y = samples(60, 50, shift=0.35)

@@ -32,7 +32,7 @@ from mercer.kernels.measures import generator
 from mercer.kernels.radial import Gaussian
 from mercer.operators import Gram
 from mercer.points import PointSet
-from mercer.runtime.budget import in_words, memory_budget
+from mercer.runtime.budget import in_words, memory_budget, require_room
 from mercer.runtime.threads import run, spans, thread_count
 
 METHODS = ("permutation", "gamma", "asymptotic", "linear")
@@ -53,6 +53,7 @@ class Tuning:
     stored: int = 200  # points up to which Gram matrices are stored without a look at their rank
     lost: float = 1e-9  # of the trace of a Gram matrix whose factor stands for it
     eigenvalues: int = 50  # of a covariance that are drawn for; the others enter by their sum
+    vectors: int = 45  # times those that computing them takes: a Krylov space and its images
     products: int = 500  # of two such, likewise
     pair_rows: int = 128  # of a block of pairs, or of a stored part of a Gram matrix
 
@@ -612,6 +613,9 @@ def drawn_test(
 def centred_spectrum(gram: Gram) -> np.ndarray:
     """The leading eigenvalues of HKH/n, and the sum of the others as the last entry."""
     n = gram.shape[0]
+    count = min(n, TUNING.eigenvalues)
+    needed = 8.0 * TUNING.vectors * n * count
+    require_room("the spectrum of the limit", needed, 'Write method="gamma" or "linear"')
     sums = np.asarray(gram @ np.ones(n, gram.dtype), np.float64)
     trace = float(np.sum(gram.diagonal(), dtype=np.float64)) - float(sums.mean())
 
@@ -621,7 +625,7 @@ def centred_spectrum(gram: Gram) -> np.ndarray:
         return image - image.mean(axis=0)
 
     pairs = linalg.leading_eigenpairs(  # an eigenvalue is as good as the square of its residual
-        multiply, n, min(n, TUNING.eigenvalues), tolerance=1e-4, random_state=0
+        multiply, n, count, tolerance=1e-4, random_state=0
     )
     values = np.maximum(pairs.values, 0.0)
     return np.append(values, max(trace - float(values.sum()), 0.0)) / n
