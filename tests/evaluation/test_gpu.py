@@ -23,7 +23,6 @@ from markets import (  # noqa: E402
 from mercer.estimators import KernelClassifier  # noqa: E402
 from mercer.evaluation import reference  # noqa: E402
 from mercer.evaluation.execution import MappedRows  # noqa: E402
-from mercer.features.centres import Uniform
 from mercer.kernels import (  # noqa: E402
     ArcCosine,
     BlockKernel,
@@ -546,7 +545,7 @@ def test_the_fused_row_pass_maps_all_rows_at_once():
 
 def test_a_fused_fit_with_another_loss():
     X, y = points(50, 3, np.float64, 0), np.sign(points(50, 1, np.float64, 1)[:, 0])
-    options = {"kernel": Gaussian(2.0), "centres": Uniform(8, 0)}  # a card draws others by pivots
+    options = {"kernel": Gaussian(2.0), "centres": 8, "random_state": 0}
     theirs = KernelClassifier("log_loss", **options).fit(X, y)
     ours = KernelClassifier("log_loss", **options).fit(torch.tensor(X), torch.tensor(y))
     values = ours.decision_function(torch.tensor(X[:5]))

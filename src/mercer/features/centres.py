@@ -589,12 +589,9 @@ class RandomlyPivoted(_Pivoted):
         mean, square = factor.residual.sum() / others, (factor.residual**2).sum() / others
         return bool(square <= (1.0 + self.tuning.alike) * mean**2)
 
-    def _has_columns_at_once(self, factor: PartialFactor) -> bool:
-        """Whether pivots never wait: all are wanted, or a card is quick with their columns."""
-        return self.pivots is None or not factor.x.machine.uses_numpy
-
     def _columns_pay(self, factor: PartialFactor, block: Candidates) -> bool:
-        if self._has_columns_at_once(factor):
+        # an H200 is quick with columns: 0.53 s for a fit on 5,000 centres, 0.66 where they waited
+        if self.pivots is None or not factor.x.machine.uses_numpy:
             return True
         accepted = max(0.0, float((block.left / np.maximum(block.before, factor.noise)).mean()))
         rejected = factor.missing * (1.0 - accepted)  # of the candidates to come, times accepted
@@ -614,7 +611,6 @@ class RandomlyPivoted(_Pivoted):
 
     def _block(self, factor: PartialFactor, random: np.random.Generator) -> Candidates:
         draws = factor.tuning.candidates(factor.count)
-        draws = draws if self._has_columns_at_once(factor) else 2 * draws  # a block is no pass
         shares = factor.residual / factor.residual.sum()
         block = factor.candidates(random.choice(len(shares), draws, p=shares))
         block.accept_in_order(random.random(draws), factor.noise)
