@@ -39,7 +39,7 @@ from mercer.points import PointSet
 from mercer.runtime.budget import memory_budget
 from mercer.solvers import automatic
 from mercer.solvers.definiteness import solved_for_nearest
-from mercer.solvers.driver import LEAST_SECONDS
+from mercer.solvers.driver import limited
 from mercer.solvers.early_stopping import HeldOut
 from mercer.solvers.newton import Newton
 from mercer.solvers.problem import Problem, has_few_features
@@ -121,7 +121,9 @@ class Formulation:
         `nearest` says that a kernel which is not positive definite is replaced by the nearest one;
         `left`, how many problems share the time until the deadline.
         """
-        solver = self._in_time(left)
+        solver = self.solver
+        if self.deadline is not None and getattr(solver, "time_limit", 0.0) is None:
+            solver = limited(solver, self.deadline, 1.0 / left)
         if attributes is not None and task.has_callbacks:
             solver = with_progress(solver, task, lambda s: attributes(s.coefficients, s.intercept))
         resume: dict[str, Any] = {}
@@ -137,13 +139,6 @@ class Formulation:
                 raise
             return solved_for_nearest(problem, solver)
         return replace(solution, asked=problem.asked)
-
-    def _in_time(self, left: int) -> Any:
-        """The solver with its share of the time, where it has no limit of its own."""
-        if self.deadline is None or getattr(self.solver, "time_limit", 0.0) is not None:
-            return self.solver
-        share = (self.deadline - time.perf_counter()) / left
-        return replace(self.solver, time_limit=max(share, LEAST_SECONDS))
 
     def explain(self) -> str:
         """Which solver, and why; what passes take, where the operator has a forecast of them."""
@@ -193,7 +188,7 @@ class Formulation:
 def explain_solver(self: Any, X: Any = None, y: Any = None, sample_weight: Any = None) -> str:
     """Which solver was used and why: the candidates with their predicted time and memory.
 
-    With X and y, which solver `fit(X, y)` would use on this machine; nothing is self.
+    With X and y, which solver `fit(X, y)` would use on this machine; nothing is fitted.
     """
     if X is not None:
         with warnings.catch_warnings():
@@ -267,10 +262,8 @@ def formulation(
         problems=problems,
     )
     if solver == "auto" or is_automatic(solver):  # which refuses other texts
-        few = not isinstance(loss, Squared) or stopping is not None
-        few = few and len(points) <= automatic.TUNING.small
-        slow = isinstance(exact, Splitting) or program_of(kernel) is None  # also with few rows
-        few = few and not (slow and time_limit is not None)
+        iterates = not isinstance(loss, Squared) or stopping is not None
+        few = iterates and _are_few(points, kernel, exact, hurried=time_limit is not None)
         simple = exact_only or few or has_few_features(Gram(kernel, points))
         if centres is None and simple:
             solver = exact if stopping is None else iterative(exact)
@@ -279,8 +272,13 @@ def formulation(
             solver, count = choice.chosen.solver, choice.chosen.centres
     if stopping is not None:
         solver = stopped_by(solver, stopping)
-    given = {"choice": choice, "checkpoint": checkpoint, "loss": loss, "outputs": outputs}
-    given["deadline"] = deadline
+    given: dict[str, Any] = {
+        "choice": choice,
+        "checkpoint": checkpoint,
+        "loss": loss,
+        "outputs": outputs,
+        "deadline": deadline,
+    }
     if count is None and centres is None:
         gram = Gram(kernel, points)  # in compiled code no function of Python is called
         gram = with_stored_pairs(gram) if program_of(kernel) is None else gram
@@ -295,6 +293,12 @@ def formulation(
     chosen = _chosen_centres(centres, count, kernel, points, random_state)
     cross = cross_gram(kernel, points, chosen)
     return Formulation(kernel, cross, chosen, solver, on_all_points=False, **given)
+
+
+def _are_few(points: PointSet, kernel: Kernel, exact: Any, hurried: bool) -> bool:
+    """Whether rows are so few that nothing is weighed; some solvers take long with these too."""
+    slow = isinstance(exact, Splitting) or program_of(kernel) is None
+    return len(points) <= automatic.TUNING.small and not (slow and hurried)
 
 
 def _deadline(time_limit: float) -> float:

@@ -18,7 +18,7 @@ from mercer.points import DensePoints, PointSet
 from mercer.runtime.budget import memory_budget
 from mercer.runtime.machine import value_cost
 from mercer.runtime.threads import run, single_threaded_blas, thread_count
-from mercer.solvers.driver import LEAST_SECONDS
+from mercer.solvers.driver import limited
 from mercer.solvers.dual.rows import PairRows, Rows, StoredRows, is_cheap
 from mercer.solvers.dual.solver import DualAscent, ending
 from mercer.solvers.problem import Problem, has_few_features
@@ -163,14 +163,6 @@ class Machines(Sequence[Machine]):
         return (self[k] for k in range(len(self)))
 
 
-def _with_share(solver: DualAscent, began: float, share: float) -> DualAscent:
-    """The solver with a share of the time that is left of its limit."""
-    if solver.time_limit is None:
-        return solver
-    left = began + solver.time_limit - time.perf_counter()
-    return replace(solver, time_limit=max(share * left, LEAST_SECONDS))
-
-
 def relative_gaps(numbers: np.ndarray) -> np.ndarray:
     """Of pairs, from b, the gap and the primal objective of each."""
     gap, primal = numbers[:, 1], numbers[:, 2]
@@ -245,7 +237,8 @@ class OneVersusOne:
         small = len(self.order) <= TUNING.one_matrix
         alone = small or task is not None or not getattr(self.gram.kernel, "parallel", True)
         threads = 1 if alone else int(min(thread_count(), self.gram.machine.threads))
-        began, left = time.perf_counter(), list(rest)
+        left, limit = list(rest), solver.time_limit
+        deadline = None if limit is None else time.perf_counter() + limit
         rows_of = self._whole() if small else self._by_class(solver, threads)
 
         def work(k: int) -> None:
@@ -255,8 +248,9 @@ class OneVersusOne:
             labels = np.repeat([1.0, -1.0], self.sizes[list(pair)])
             part = Gram(self.gram.kernel, self.gram.x.take(members), None, self.gram.memory)
             problem = pose(part, labels, self.weights[members])
-            own = _with_share(solver, began, min(1.0, threads / len(left)))
+            share = min(1.0, threads / len(left))
             left.pop()
+            own = solver if deadline is None else limited(solver, deadline, share)
             solution = own.solve(problem, rows_of(pair))
             found[k] = Machine.of(replace(solution, asked=problem.asked))
             if part_task:

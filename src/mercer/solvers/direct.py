@@ -20,7 +20,7 @@ from mercer.solvers.optimality import ridge_residual, sum_error, value_errors
 from mercer.solvers.problem import Problem, has_few_features
 from mercer.solvers.ridge_system import RidgeSystem
 from mercer.solvers.solution import Solution, Status
-from mercer.solvers.weights import least_coefficients
+from mercer.solvers.weights import features_of, least_coefficients
 
 
 @dataclass(frozen=True)
@@ -220,12 +220,8 @@ class _Factorisation(RidgeSystem):
 
     @cached_property
     def features(self) -> Array:
-        """Φ in float64, also of rows in float32: their features are not rounded again."""
-        kernel: Any = self.gram.kernel
-        points: Any = self.gram.x
-        if points.home == "host" and points.dtype == np.float32:
-            points = kernel.points(points.data.astype(np.float64))
-        return self.problem.array(kernel.features(points))
+        """Φ in float64."""
+        return self.problem.array(features_of(self.gram.kernel, self.gram.x))
 
     def by_weights(self) -> Solution:
         """The weights w of the features, and the least α that has them, Φᵀα = w.
@@ -240,10 +236,7 @@ class _Factorisation(RidgeSystem):
         if problem.fit_intercept:
             mean, level = (xp.sum(self.roots**2 * v, axis=0) / total for v in (features, y))
         rows, targets = self.roots * (features - mean), self.roots * (y - level)
-        units = xp.sqrt(xp.sum(rows**2, axis=0) + self.ridge)  # of columns, which differ by powers
-        matrix = (rows / units).T @ (rows / units)
-        matrix = matrix + identity(len(units), matrix) * (self.ridge / units**2)
-        factor = linalg.cholesky(matrix, overwrite=True)
+        factor, units = self._normal_equations(rows)
         w = 0.0 * (rows.T @ targets)
         for _ in range(self.tuning.primal_refinements):
             slope = rows.T @ (targets - rows @ w) - self.ridge * w
@@ -262,17 +255,28 @@ class _Factorisation(RidgeSystem):
         claimed = float(xp.max(misses / self.scale[: self.outputs]))
         risk = float(xp.sum((self.roots * (fitted + b - y)) ** 2) / total)
         objective = 0.5 * (risk + problem.regularization * float(xp.sum(w**2)))
+        status = self._status_of_weights(len(units), claimed, factor.jitter)
+        gap = math.inf if factor.jitter else claimed
+        b = xp.reshape(b, problem.y.shape[1:])
+        return Solution(alpha, status, objective, gap, intercept=b if b.ndim else float(b))
+
+    def _normal_equations(self, rows: Array) -> tuple[linalg.Factor, Array]:
+        """The factor of those of weights in units of columns, which differ by powers, and these."""
+        xp = self.xp
+        units = xp.sqrt(xp.sum(rows**2, axis=0) + self.ridge)
+        matrix = (rows / units).T @ (rows / units)
+        matrix = matrix + identity(len(units), matrix) * (self.ridge / units**2)
+        return linalg.cholesky(matrix, overwrite=True), units
+
+    def _status_of_weights(self, count: int, claimed: float, jitter: float) -> Status:
         text = (
-            f"weights of {len(units)} features, Cholesky factorisation in float64, with the least "
+            f"weights of {count} features, Cholesky factorisation in float64, with the least "
             f"coefficients that have them; values of f are right to {claimed:.1e} of the targets."
         )
-        status = Status(True, f"Solved: {text}")
-        if factor.jitter or not claimed <= self.goal:
-            claimed = math.inf if factor.jitter else claimed
-            advice = "Scale the columns of X, raise the regularization, or pass float64."
-            status = Status(False, f"Not solved: {text}", advice)
-        b = xp.reshape(b, problem.y.shape[1:])
-        return Solution(alpha, status, objective, claimed, intercept=b if b.ndim else float(b))
+        if not jitter and claimed <= self.goal:
+            return Status(True, f"Solved: {text}")
+        advice = "Scale the columns of X, raise the regularization, or pass float64."
+        return Status(False, f"Not solved: {text}", advice)
 
     def _lengths_of(self, values: Array) -> Array:
         return self.xp.linalg.vector_norm(self.roots * values, axis=0)

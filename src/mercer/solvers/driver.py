@@ -177,6 +177,12 @@ def drive(
 LEAST_SECONDS = 1e-3  # of a solver for which no time is left
 
 
+def limited(solver: Any, deadline: float, share: float = 1.0) -> Any:
+    """The solver with a share of the time that is left until a deadline."""
+    left = share * (deadline - time.perf_counter())
+    return replace(solver, time_limit=max(left, LEAST_SECONDS))
+
+
 def in_turn(solver: Any, count: int) -> Iterator[Any]:
     """The solver for so many problems, one after the other: each has its share of the time left."""
     limit = getattr(solver, "time_limit", None)
@@ -185,8 +191,7 @@ def in_turn(solver: Any, count: int) -> Iterator[Any]:
         return
     deadline = time.perf_counter() + limit
     for left in range(count, 0, -1):
-        share = (deadline - time.perf_counter()) / left
-        yield replace(solver, time_limit=max(share, LEAST_SECONDS))
+        yield limited(solver, deadline, 1.0 / left)
 
 
 class Clock:

@@ -95,9 +95,8 @@ class Tuning:
     launches: float = 5.0  # times those of a factorisation that a solution on centres has: the
     # choice of centres, leverages, the sampled Hessian, the systems
     exact_passes: float = 2.0  # over the rows in float64, each as much slower as float64 is
-    ridge: float = (
-        1 / 30
-    )  # what is added to the diagonal of K where it is not known, as in estimators
+    ridge: float = 1 / 30  # what is added to the diagonal of K where it is not known: the default
+    # of estimators
 
     # Products with K that Newton's method on all points takes, for each step of conjugate gradients
     # to a residual of about a third.
@@ -131,7 +130,7 @@ class Tuning:
         (Quantile, 12.0),
     )
 
-    many: int = 8000  # points beyond which they are no more
+    many: int = 8000  # points beyond which there are no more of these passes
     fewest_rounds: PER_LOSS = ((Hinge, 1.5),)  # of a kernel with few of them
 
     # Steps in two coefficients for each point, at a gap of 1e-6 with a ridge of 1/30.
@@ -141,8 +140,9 @@ class Tuning:
     splitting_steps: int = 300  # of operator splitting, each two products with the eigenvectors
     eigen: float = 13.0  # times n³ multiply-adds that they take
     interior_steps: int = 20  # of an interior-point method in features, or Newton's
-    two_sides: tuple[tuple[str, float], ...] = (("float64", 1.4), ("float32", 2.2))  # the time of a
-    # kernel value that is used on both sides, over one in a product
+
+    # The time of a kernel value that is used on both sides, over one in a product.
+    two_sides: tuple[tuple[str, float], ...] = (("float64", 1.4), ("float32", 2.2))
 
 
 TUNING = Tuning()

@@ -2,10 +2,21 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import numpy as np
+
 from mercer import linalg
 from mercer.arrays import Array, identity, namespace
 
 TURNS = 4  # corrections of a system whose matrix has the square of the condition; two are usual
+
+
+def features_of(kernel: Any, points: Any) -> Any:
+    """Φ; of float32 rows it is in float64, so that features are not rounded again."""
+    if points.home == "host" and points.dtype == np.float32:
+        points = kernel.points(points.data.astype(np.float64))
+    return kernel.features(points)
 
 
 def least_coefficients(features: Array, weights: Array, counted: Array) -> Array:

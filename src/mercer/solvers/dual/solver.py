@@ -29,7 +29,7 @@ from mercer.solvers.early_stopping import EarlyStopping, HeldOut
 from mercer.solvers.optimality import Evaluation, sum_error
 from mercer.solvers.problem import Problem, has_few_features, require_plain_intercept
 from mercer.solvers.solution import Solution, Status
-from mercer.solvers.weights import least_coefficients
+from mercer.solvers.weights import features_of, least_coefficients
 
 LARGEST_DIAGONAL = 1e140  # k(x, x) whose square is still a number
 
@@ -294,10 +294,7 @@ class Work:
         if count is None or not suits(ascent.terms, count) or self._ends_soon(ascent, count):
             return
         if self.features is None:
-            points = gram.x.host()
-            if points.dtype == np.float32:  # whose features are not to be rounded again
-                points = kernel.points(points.data.astype(np.float64))
-            features = kernel.features(points)
+            features = features_of(kernel, gram.x.host())
             features = features.toarray() if hasattr(features, "toarray") else features
             self.features = np.ascontiguousarray(features, np.float64)
         before = ascent.alpha, ascent.values, ascent.relative_gap

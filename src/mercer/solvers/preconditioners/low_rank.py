@@ -116,10 +116,8 @@ class RankBudget:
         True
         """
         ranks = np.unique(np.geomspace(min(TUNING.fewest, most), most, 40).astype(int))
-        known, heights = (
-            np.arange(1, len(spectrum) + 1),
-            np.log(np.maximum(spectrum, LEAST_POSITIVE)),
-        )
+        known = np.arange(1, len(spectrum) + 1)
+        heights = np.log(np.maximum(spectrum, LEAST_POSITIVE))
         half = len(spectrum) // 2
         slope = (heights[-1] - heights[half - 1]) / math.log(known[-1] / known[half - 1])
         beyond = np.maximum(np.log(ranks / known[-1]), 0.0)
